@@ -1,0 +1,32 @@
+//! Named threads and the one timer thread. Everything that starts a thread in this crate does it here.
+
+use std::{any::Any, io, panic, thread};
+
+pub(crate) mod timer;
+
+/// Starts a detached thread with `name` (Linux shows its first 15 bytes).
+///
+/// Its owner ends it by closing the channel that it reads. Nobody joins it: a handle may be dropped on the very thread
+/// that it owns, and a host's callback that never returns must not hang a drop.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn spawn(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(body)
+}
+
+/// Runs foreign code; a panic becomes its text.
+pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(panic::AssertUnwindSafe(body)).map_err(|payload| panic_text(&*payload))
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "panicked with a value that is no text".to_owned()
+    }
+}
