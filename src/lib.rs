@@ -8,10 +8,34 @@
 )]
 
 mod abort;
+mod agent_loop;
 mod error;
+mod event;
+pub mod message;
+mod model;
+pub mod partial_json;
+pub mod schema;
+mod secret;
+pub mod stream;
 mod thread;
+mod tool;
+pub mod transcript;
+mod usage;
 
 pub use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     error::{Error, ErrorKind, Failure, Result},
+    event::AgentEvent,
+    message::Message,
+    model::{Modality, Model, ThinkingBudgets, ThinkingLevel},
+    secret::Secret,
+    stream::{
+        AssistantStream, LiveMessage, StreamEvent, StreamFn, StreamOptions, StreamRequest,
+        Transcript,
+    },
+    tool::{
+        ExecutionMode, PrepareArguments, ReplayPolicy, Tool, ToolContext, ToolError, ToolHandler,
+        ToolOutcome, ToolPool, ToolResult,
+    },
+    usage::{Cost, PriceTier, Prices, Usage},
 };

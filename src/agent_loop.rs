@@ -1,0 +1,2 @@
+//! The loop.
+mod declare;
