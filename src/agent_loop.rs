@@ -1,2 +1,187 @@
-//! The loop.
+//! The agent loop: asks the model, runs its tool calls, asks again, until nothing asks for more.
+//!
+//! It owns no thread and no lock and keeps nothing between calls. What it is given comes as a [`LoopContext`] and a
+//! [`LoopConfig`]; what happens goes to an [`EventSink`], which may make the loop wait.
+
+use std::sync::Arc;
+
+use crate::{
+    abort::AbortSignal,
+    error::{Error, ErrorKind},
+    event::AgentEvent,
+    message::{Message, StopReason, shared},
+    thread,
+    tool::{Tool, ToolError},
+};
+
+mod calls;
+mod config;
 mod declare;
+mod execution;
+mod response;
+mod turns;
+
+pub(crate) use crate::agent_loop::calls::{CallScope, CallSite};
+pub use crate::agent_loop::config::{
+    AfterToolCall, AfterToolCallHook, ApiKeyHook, BeforeToolCall, BeforeToolCallHook,
+    ContextChanges, FinishTurnHook, Hooks, LoopConfig, MessageQueue, MessagesHook, NextTurn,
+    PrepareNextTurnHook, PrepareRequestHook, ResultChanges, RunContext, SoftStop, ToolDecision,
+    Turn, TurnDecision,
+};
+
+/// Messages and executable tools that a run starts from.
+#[derive(Debug, Clone, Default)]
+pub struct LoopContext {
+    /// The transcript so far.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools that can be executed.
+    pub tools: Vec<Tool>,
+}
+
+/// Takes the events of a run. The loop goes on when `emit` returns; an error breaks the run.
+///
+/// Closures that take an event are sinks too.
+pub trait EventSink {
+    /// Takes one event.
+    fn emit(&mut self, event: AgentEvent) -> Result<(), Error>;
+
+    /// Takes several updates of one message that were there at once.
+    fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
+        events.into_iter().try_for_each(|event| self.emit(event))
+    }
+}
+
+/// Runs prompts on a context until nothing asks for another request, on the calling thread.
+///
+/// Returns the messages that the run added, the prompts included. A response that failed is a message among them; an
+/// `Err` means that a hook, the stream function or the sink failed.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use steerage::{
+///     AbortSignal, AgentEvent, Message,
+///     agent_loop::{LoopConfig, LoopContext, agent_loop},
+///     testing::Scripted,
+/// };
+///
+/// let scripted = Scripted::new(["Hello!"]);
+/// let config = LoopConfig::new(scripted.model(), Arc::new(scripted.clone()));
+/// let mut text = String::new();
+/// let prompts = vec![Message::user("Hi")];
+/// let added = agent_loop(prompts, LoopContext::default(), &config, &AbortSignal::never(), &mut |event: AgentEvent| {
+///     text.push_str(event.text_delta().unwrap_or_default());
+///     Ok(())
+/// })?;
+/// assert_eq!(text, "Hello!");
+/// assert_eq!(added.len(), 2);
+/// # Ok::<(), steerage::Error>(())
+/// ```
+pub fn agent_loop(
+    prompts: Vec<Message>,
+    context: LoopContext,
+    config: &LoopConfig,
+    signal: &AbortSignal,
+    sink: &mut dyn EventSink,
+) -> Result<Vec<Arc<Message>>, Error> {
+    let start = RunStart { prompts: shared(prompts), queue: None, skip_first_poll: false };
+    Ok(run_loop(start, context, config, Surroundings { signal, sink })?.messages)
+}
+
+/// Runs on from a context whose last message is not the model's, without a new prompt.
+///
+/// Refused with [`ErrorKind::NothingToContinue`] when the context is empty or holds only system messages, and with
+/// [`ErrorKind::EndsWithAssistant`] when it ends with an assistant message.
+pub fn agent_loop_continue(
+    context: LoopContext,
+    config: &LoopConfig,
+    signal: &AbortSignal,
+    sink: &mut dyn EventSink,
+) -> Result<Vec<Arc<Message>>, Error> {
+    check_continuable(&context.messages)?;
+    let start = RunStart { prompts: Vec::new(), queue: None, skip_first_poll: false };
+    Ok(run_loop(start, context, config, Surroundings { signal, sink })?.messages)
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopEnd {
+    /// Nothing asked for another request, or the last response failed.
+    Natural,
+    /// A hook or the host asked to end it.
+    Stopped,
+    /// The budget of requests was used up while more was asked for.
+    OutOfRequests,
+}
+
+pub(crate) struct LoopResult {
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) end: LoopEnd,
+}
+
+/// What a run begins with.
+pub(crate) struct RunStart {
+    /// Empty for a run that continues.
+    pub(crate) prompts: Vec<Arc<Message>>,
+    /// The queue that gave the prompts, if one did.
+    pub(crate) queue: Option<Arc<dyn MessageQueue>>,
+    /// Whether the prompts came from the steering queue, which is then not polled at once again.
+    pub(crate) skip_first_poll: bool,
+}
+
+/// Who listens and who may stop it.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) signal: &'a AbortSignal,
+    pub(crate) sink: &'a mut dyn EventSink,
+}
+
+pub(crate) fn run_loop(
+    start: RunStart,
+    context: LoopContext,
+    config: &LoopConfig,
+    surroundings: Surroundings<'_>,
+) -> Result<LoopResult, Error> {
+    turns::Run::new(context, config.clone(), surroundings).run(start)
+}
+
+pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> {
+    match messages.last().map(|message| &**message) {
+        Some(Message::Assistant(_)) => {
+            let message = "the transcript ends with an assistant message and nothing is queued: prompt instead";
+            Err(Error::new(ErrorKind::EndsWithAssistant, message))
+        }
+        Some(_) if messages.iter().any(|message| message.as_system().is_none()) => Ok(()),
+        _ => {
+            let message = "the transcript holds no message to continue from: prompt instead";
+            Err(Error::new(ErrorKind::NothingToContinue, message))
+        }
+    }
+}
+
+/// Runs a hook of the host; its failure or panic is an error with its own text.
+fn guard<T>(hook: impl FnOnce() -> Result<T, ToolError>) -> Result<T, Error> {
+    match thread::catch(hook) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(callback_error(error)),
+        Err(panic) => Err(Error::new(ErrorKind::Callback, panic)),
+    }
+}
+
+/// Keeps an error of this crate as it is, kind included; any other becomes a callback's.
+pub(crate) fn callback_error(error: ToolError) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(error) => Error::new(ErrorKind::Callback, error.to_string()).with_source(error),
+    }
+}
+
+fn stop_reason(message: &Message) -> StopReason {
+    message.as_assistant().map_or(StopReason::Stop, |message| message.stop_reason)
+}
+
+impl<F: FnMut(AgentEvent) -> Result<(), Error>> EventSink for F {
+    fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self(event)
+    }
+}

@@ -8,7 +8,8 @@
 )]
 
 mod abort;
-mod agent_loop;
+mod agent;
+pub mod agent_loop;
 mod error;
 mod event;
 pub mod message;
@@ -24,6 +25,11 @@ mod usage;
 
 pub use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
+    agent::{
+        Agent, AgentOptions, AgentState, Events, Prompt, QueueMode, QueueStatus, QueuedMessage,
+        Receipt, Run, RunEnd, RunOutcome, Subscription, WeakAgent,
+    },
+    agent_loop::{Hooks, ToolDecision, TurnDecision},
     error::{Error, ErrorKind, Failure, Result},
     event::AgentEvent,
     message::Message,
@@ -31,7 +37,7 @@ pub use crate::{
     secret::Secret,
     stream::{
         AssistantStream, LiveMessage, StreamEvent, StreamFn, StreamOptions, StreamRequest,
-        Transcript,
+        Transcript, set_default_stream_fn,
     },
     tool::{
         ExecutionMode, PrepareArguments, ReplayPolicy, Tool, ToolContext, ToolError, ToolHandler,

@@ -5,6 +5,8 @@
 
 use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
+
 use crate::{
     abort::AbortSignal,
     error::{Error, ErrorKind, Failure},
@@ -127,6 +129,18 @@ impl fmt::Debug for dyn StreamFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StreamFn")
     }
+}
+
+static DEFAULT: Mutex<Option<Arc<dyn StreamFn>>> = Mutex::new(None);
+
+/// Sets the stream function of agents that are made without one: the one thing in this crate that is global.
+pub fn set_default_stream_fn(stream: impl Into<Arc<dyn StreamFn>>) {
+    let before = DEFAULT.lock().replace(stream.into());
+    drop(before);
+}
+
+pub(crate) fn default_stream_fn() -> Option<Arc<dyn StreamFn>> {
+    DEFAULT.lock().clone()
 }
 
 /// Reads a stream to its end and returns the message. An error or abort is a message too: look at its `stop_reason`.

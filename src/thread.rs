@@ -2,6 +2,7 @@
 
 use std::{any::Any, io, panic, thread};
 
+pub(crate) mod lineage;
 pub(crate) mod timer;
 
 /// Starts a detached thread with `name` (Linux shows its first 15 bytes).

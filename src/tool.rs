@@ -23,11 +23,8 @@ use crate::{
 mod context;
 mod pool;
 
+pub(crate) use crate::tool::{context::NestedCalls, pool::while_blocked};
 pub use crate::tool::{context::ToolContext, pool::ToolPool};
-pub(crate) use crate::tool::{
-    context::{NestedCalls, UpdateSink},
-    pool::while_blocked,
-};
 
 /// What a failing tool returns: any error, or a text. The model sees its text.
 pub type ToolError = Box<dyn error::Error + Send + Sync>;
@@ -392,7 +389,11 @@ where
 impl ToolResult {
     /// Makes a result of one text block.
     pub fn text(text: impl Into<String>) -> ToolResult {
-        ToolResult { content: vec![Content::text(text)], ..ToolResult::default() }
+        ToolResult {
+            content: vec![Content::text(text)],
+            details: Some(Value::Object(Map::new())),
+            ..ToolResult::default()
+        }
     }
 
     /// Makes a result of one image.

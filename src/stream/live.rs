@@ -166,6 +166,13 @@ impl LiveMessage {
     }
 }
 
+impl LiveMessage {
+    /// Whether both are handles to the same message.
+    pub(crate) fn is_same(&self, other: &LiveMessage) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+}
+
 impl State {
     fn apply(&mut self, event: &mut StreamEvent) -> Result<(), Error> {
         match event {

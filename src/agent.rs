@@ -1,0 +1,570 @@
+//! The agent: transcript, tools, queues and listeners around the loop.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    abort::AbortSignal,
+    agent::{
+        core::{AgentQueue, Core, State},
+        listeners::Listener,
+        run::{RunState, refuse_deadlock},
+        worker::Job,
+    },
+    agent_loop::{
+        CallScope, CallSite, LoopConfig, LoopContext, MessageQueue, RunStart, check_continuable,
+    },
+    error::{Error, ErrorKind},
+    event::AgentEvent,
+    message::{Message, MessageContent, SystemMessage, ToolCall, now_ms, shared},
+    model::{Model, ThinkingLevel},
+    stream::default_stream_fn,
+    thread::lineage::Lineage,
+    tool::{ExecutionMode, Tool, ToolError, ToolOutcome, while_blocked},
+    transcript::{current_system, prompt_text},
+};
+
+mod core;
+mod listeners;
+mod observers;
+mod options;
+mod queue;
+mod run;
+mod worker;
+
+pub use crate::agent::{
+    listeners::Subscription,
+    observers::Events,
+    options::{AgentOptions, Prompt, QueueMode},
+    queue::{QueueStatus, QueuedMessage, Receipt},
+    run::{Run, RunEnd, RunOutcome},
+};
+
+/// An agent: holds a conversation with a model, runs its tool calls, is steered and aborted while it works.
+///
+/// # About threads and cloning
+///
+/// An `Agent` is a handle; clones are handles to the same agent, and all of it may be used from any thread at any time.
+/// [`prompt`](Agent::prompt) and [`resume`](Agent::resume) return at once; the run works on the agent's worker thread, one
+/// run at a time. No lock is held while a tool, hook, listener or stream function of the host runs.
+///
+/// Dropping the last handle aborts the run and returns at once. What the agent itself holds (hooks, tools, listeners)
+/// should keep a [`WeakAgent`], or the agent keeps itself alive.
+///
+/// # Examples
+///
+/// ```
+/// use steerage::{Agent, AgentOptions, testing::Scripted};
+///
+/// let scripted = Scripted::new(["Hello! How can I help?"]);
+/// let agent = Agent::new(scripted.model(), AgentOptions {
+///     stream: Some(scripted.into()),
+///     system_prompt: "You are a helpful assistant.".into(),
+///     ..AgentOptions::default()
+/// })?;
+/// let _subscription = agent.subscribe(|event, _signal| {
+///     if let Some(text) = event.text_delta() {
+///         print!("{text}");
+///     }
+///     Ok(())
+/// });
+/// let outcome = agent.prompt("Hello!")?.wait()?;
+/// assert_eq!(outcome.text, "Hello! How can I help?");
+/// # Ok::<(), steerage::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Agent {
+    handle: Arc<Handle>,
+}
+
+/// A handle that does not keep its agent alive, for what the agent itself holds.
+#[derive(Clone)]
+pub struct WeakAgent {
+    handle: Weak<Handle>,
+}
+
+/// What all handles share: when it goes, the run is aborted.
+struct Handle {
+    core: Arc<Core>,
+}
+
+/// A picture of an agent at one moment. Taking it copies pointers.
+#[derive(Debug, Clone)]
+pub struct AgentState {
+    /// The prompt as it stands after all system messages.
+    pub system_prompt: String,
+    /// The model that the next run asks.
+    pub model: Arc<Model>,
+    /// How hard it shall think.
+    pub thinking_level: ThinkingLevel,
+    /// The tools that can be executed.
+    pub tools: Vec<Tool>,
+    /// The transcript.
+    pub messages: Arc<Vec<Arc<Message>>>,
+    /// Whether a run is active.
+    pub is_streaming: bool,
+    /// The message that is being added.
+    pub streaming_message: Option<Arc<Message>>,
+    /// The ids of the tool calls at work, sorted.
+    pub pending_tool_calls: Vec<String>,
+    /// The error of the last turn that failed.
+    pub error_message: Option<String>,
+}
+
+impl Agent {
+    /// Makes an agent. It does nothing until it is prompted.
+    ///
+    /// Fails with [`ErrorKind::Configuration`] without a stream function, and for a tool whose schema cannot be used.
+    pub fn new(model: impl Into<Arc<Model>>, options: AgentOptions) -> Result<Agent, Error> {
+        Agent::assemble(model.into(), options)
+    }
+
+    fn assemble(model: Arc<Model>, mut options: AgentOptions) -> Result<Agent, Error> {
+        options.stream = Some(options.stream.or_else(default_stream_fn).ok_or_else(no_stream_fn)?);
+        check_tools(&options.tools)?;
+        let mut messages = shared(std::mem::take(&mut options.messages));
+        let prompted = messages.first().is_some_and(|first| first.as_system().is_some());
+        if !prompted && (!options.system_prompt.is_empty() || !options.tools.is_empty()) {
+            let system = SystemMessage {
+                content: MessageContent::Text(options.system_prompt.clone()),
+                tools_added: options.tools.iter().map(Tool::declaration).collect(),
+                timestamp: now_ms(),
+                ..SystemMessage::default()
+            };
+            messages.insert(0, Arc::new(Message::System(system)));
+        }
+        Ok(Agent { handle: Arc::new(Handle { core: Core::new(model, options, messages) }) })
+    }
+
+    /// Starts a run with a text, a text with images, a message or a list of messages. Returns at once.
+    ///
+    /// Fails with [`ErrorKind::Busy`] while a run is active.
+    pub fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Run, Error> {
+        let prompts = shared(prompt.into().messages);
+        self.start(|_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
+    }
+
+    /// Starts a run from the transcript as it stands. Returns at once.
+    ///
+    /// A transcript that ends with an assistant message goes on with what is queued: steering messages first, else
+    /// follow-ups. Fails with [`ErrorKind::Busy`] while a run is active, with [`ErrorKind::NothingToContinue`] if there is
+    /// no message but the prompt, and with [`ErrorKind::EndsWithAssistant`] if nothing is queued.
+    pub fn resume(&self) -> Result<Run, Error> {
+        let core = self.core().clone();
+        self.start(move |state| match check_continuable(&state.messages) {
+            Ok(()) => Ok(RunStart { prompts: Vec::new(), queue: None, skip_first_poll: false }),
+            Err(error) if error.kind() == ErrorKind::EndsWithAssistant => {
+                let steers = !state.steering.is_empty();
+                let mode = state.queue_mode(steers);
+                let prompts = state.queue(steers).take(mode);
+                if prompts.is_empty() {
+                    return Err(error);
+                }
+                let queue: Arc<dyn MessageQueue> = Arc::new(AgentQueue { core, steers });
+                Ok(RunStart { prompts, queue: Some(queue), skip_first_poll: steers })
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    fn start(
+        &self,
+        begin: impl FnOnce(&mut State) -> Result<RunStart, Error>,
+    ) -> Result<Run, Error> {
+        let core = self.core();
+        let (run, job) = {
+            let mut state = core.state.lock();
+            refuse_active(&state)?;
+            let run = RunState::new(core.id, state.options.deadline);
+            let config = config_of(core, &state, &run)?;
+            let start = begin(&mut state)?;
+            state.active = Some(run.clone());
+            state.error = None;
+            let context = LoopContext {
+                messages: state.messages.to_vec(),
+                tools: state.options.tools.clone(),
+            };
+            let line = Lineage::of(core.id);
+            (run.clone(), Job { core: core.clone(), run, start, context, config, line })
+        };
+        if let Err(error) = core.dispatch(job) {
+            core.end_run();
+            return Err(error);
+        }
+        Ok(Run { state: run })
+    }
+
+    /// Queues a message that the run takes as soon as the present turn is complete, before it asks the model again.
+    /// While no run is active it waits for the next one.
+    pub fn steer(&self, message: impl Into<Prompt>) -> Receipt {
+        self.enqueue(message.into(), true)
+    }
+
+    /// Queues a message that the run takes when it would stop. While no run is active it waits for the next one.
+    pub fn follow_up(&self, message: impl Into<Prompt>) -> Receipt {
+        self.enqueue(message.into(), false)
+    }
+
+    fn enqueue(&self, prompt: Prompt, steers: bool) -> Receipt {
+        let mut state = self.core().state.lock();
+        let mut receipt = Receipt::dropped();
+        for message in prompt.messages {
+            let id = state.next_id();
+            receipt = state.queue(steers).push(id, message);
+        }
+        receipt
+    }
+
+    /// Aborts the active run, if there is one. Returns at once; after that no request, no tool and no hook but
+    /// `after_tool_call` and `finish_turn` starts. Queued messages stay queued.
+    pub fn abort(&self) {
+        let active = self.core().state.lock().active.clone();
+        if let Some(active) = active {
+            active.abort();
+        }
+    }
+
+    /// The signal of the active run.
+    pub fn signal(&self) -> Option<AbortSignal> {
+        self.core().state.lock().active.as_ref().map(|active| active.signal())
+    }
+
+    /// Waits until no run is active. In a listener, hook or tool of this agent it is [`ErrorKind::WouldDeadlock`] at once.
+    pub fn wait_for_idle(&self) -> Result<(), Error> {
+        self.wait_until(None).map(|_| ())
+    }
+
+    /// The same, but no longer than `timeout`; tells whether the agent is idle.
+    pub fn wait_for_idle_timeout(&self, timeout: Duration) -> Result<bool, Error> {
+        self.wait_until(Some(Instant::now() + timeout))
+    }
+
+    fn wait_until(&self, deadline: Option<Instant>) -> Result<bool, Error> {
+        let core = self.core();
+        if core.state.lock().active.is_none() {
+            return Ok(true);
+        }
+        refuse_deadlock(core.id)?;
+        Ok(while_blocked(|| {
+            let mut state = core.state.lock();
+            while state.active.is_some() {
+                match deadline {
+                    None => core.idle.wait(&mut state),
+                    Some(deadline) => {
+                        if core.idle.wait_until(&mut state, deadline).timed_out() {
+                            break;
+                        }
+                    }
+                }
+            }
+            state.active.is_none()
+        }))
+    }
+
+    /// Forgets the conversation: the replayed prompt stays as the only message, the error and both queues are cleared.
+    ///
+    /// Fails with [`ErrorKind::Busy`] while a run is active.
+    pub fn reset(&self) -> Result<(), Error> {
+        let mut state = self.core().state.lock();
+        refuse_active(&state)?;
+        let system = current_system(state.messages.iter().map(|message| &**message));
+        state.messages =
+            Arc::new(system.map(|system| Arc::new(Message::System(system))).into_iter().collect());
+        state.error = None;
+        state.streaming = None;
+        state.steering.clear();
+        state.follow_ups.clear();
+        Ok(())
+    }
+
+    /// Calls `listener` with every event, on a thread of its own; the run waits until it is done. An error or a panic makes
+    /// the run fail, and later listeners do not get that event.
+    pub fn subscribe<F>(&self, listener: F) -> Subscription
+    where
+        F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError> + Send + 'static,
+    {
+        let listener = self.core().add_listener(|id| Listener::start(id, listener));
+        Subscription::new(self.core(), listener)
+    }
+
+    /// Returns an observer: a queue of the events from now on that never holds a run up.
+    pub fn events(&self) -> Events {
+        let (events, observer) = Events::new();
+        self.core().add_observer(observer);
+        events
+    }
+
+    /// Takes a picture of the agent.
+    pub fn state(&self) -> AgentState {
+        let (mut picture, streaming) = {
+            let state = self.core().state.lock();
+            let picture = AgentState {
+                system_prompt: String::new(),
+                model: state.model.clone(),
+                thinking_level: state.options.thinking_level,
+                tools: state.options.tools.clone(),
+                messages: state.messages.clone(),
+                is_streaming: state.active.is_some(),
+                streaming_message: None,
+                pending_tool_calls: state.pending.iter().cloned().collect(),
+                error_message: state.error.clone(),
+            };
+            (picture, state.streaming.clone())
+        };
+        picture.system_prompt = replayed_prompt(&picture.messages);
+        picture.streaming_message = streaming.map(|streaming| streaming.message());
+        picture
+    }
+
+    /// The transcript. Taking it copies a pointer.
+    pub fn messages(&self) -> Arc<Vec<Arc<Message>>> {
+        self.core().state.lock().messages.clone()
+    }
+
+    /// The prompt as it stands after all system messages.
+    pub fn system_prompt(&self) -> String {
+        replayed_prompt(&self.messages())
+    }
+
+    /// The model that the next run asks.
+    pub fn model(&self) -> Arc<Model> {
+        self.core().state.lock().model.clone()
+    }
+
+    /// Whether a run is active, its last listeners included.
+    pub fn is_streaming(&self) -> bool {
+        self.core().state.lock().active.is_some()
+    }
+
+    /// The error of the last turn that failed; a new run clears it.
+    pub fn error_message(&self) -> Option<String> {
+        self.core().state.lock().error.clone()
+    }
+
+    /// Sets the model for the next run.
+    pub fn set_model(&self, model: impl Into<Arc<Model>>) {
+        self.core().state.lock().model = model.into();
+    }
+
+    /// Sets how hard the model shall think in the next run.
+    pub fn set_thinking_level(&self, level: ThinkingLevel) {
+        self.change(|options| options.thinking_level = level);
+    }
+
+    /// Sets the tools for the next run, which tells the model of the difference.
+    ///
+    /// Fails with [`ErrorKind::Configuration`] for a tool whose schema cannot be used; then nothing changes.
+    pub fn set_tools(&self, tools: Vec<Tool>) -> Result<(), Error> {
+        check_tools(&tools)?;
+        self.change(|options| options.tools = tools);
+        Ok(())
+    }
+
+    /// Sets whether the calls of one message run at the same time, for the next run.
+    pub fn set_tool_execution(&self, mode: ExecutionMode) {
+        self.change(|options| options.tool_execution = mode);
+    }
+
+    /// Sets how many steering messages a poll takes; counts at once.
+    pub fn set_steering_mode(&self, mode: QueueMode) {
+        self.change(|options| options.steering_mode = mode);
+    }
+
+    /// Sets how many follow-up messages a poll takes; counts at once.
+    pub fn set_follow_up_mode(&self, mode: QueueMode) {
+        self.change(|options| options.follow_up_mode = mode);
+    }
+
+    /// Replaces the transcript; a run at work goes on with what it started with.
+    pub fn set_messages(&self, messages: Vec<Message>) {
+        let messages = Arc::new(shared(messages));
+        self.core().state.lock().messages = messages;
+    }
+
+    /// Adds a message to the transcript, for the next run.
+    pub fn push_message(&self, message: impl Into<Message>) {
+        let message = Arc::new(message.into());
+        Arc::make_mut(&mut self.core().state.lock().messages).push(message);
+    }
+
+    /// Changes any option, for the next run (queue modes count at once). `system_prompt` and `messages` are not looked at.
+    ///
+    /// `change` gets a copy and no lock is held while it runs: of two calls at the same time the later to return wins.
+    /// Fails with [`ErrorKind::Configuration`] for a tool whose schema cannot be used; then nothing changes.
+    pub fn configure(&self, change: impl FnOnce(&mut AgentOptions)) -> Result<(), Error> {
+        let core = self.core();
+        let mut options = (*core.state.lock().options.clone()).clone();
+        change(&mut options);
+        check_tools(&options.tools)?;
+        let before = std::mem::replace(&mut core.state.lock().options, Arc::new(options));
+        // What the old options held is the host's: it is dropped after the lock is free.
+        drop(before);
+        Ok(())
+    }
+
+    /// For changes of our own, which need no copy and are short.
+    fn change(&self, change: impl FnOnce(&mut AgentOptions)) {
+        let mut state = self.core().state.lock();
+        let mut options = (*state.options).clone();
+        change(&mut options);
+        let before = std::mem::replace(&mut state.options, Arc::new(options));
+        drop(state);
+        // What the old options held is the host's: it is dropped after the lock is free.
+        drop(before);
+    }
+
+    /// Drops the queued steering messages.
+    pub fn clear_steering_queue(&self) {
+        self.core().state.lock().steering.clear();
+    }
+
+    /// Drops the queued follow-up messages.
+    pub fn clear_follow_up_queue(&self) {
+        self.core().state.lock().follow_ups.clear();
+    }
+
+    /// Drops all queued messages.
+    pub fn clear_all_queues(&self) {
+        let mut state = self.core().state.lock();
+        state.steering.clear();
+        state.follow_ups.clear();
+    }
+
+    /// Whether any message is queued.
+    pub fn has_queued_messages(&self) -> bool {
+        let state = self.core().state.lock();
+        !state.steering.is_empty() || !state.follow_ups.is_empty()
+    }
+
+    /// What the next poll would give: steering messages first, else follow-ups. Consumes nothing.
+    pub fn peek_queued_messages(&self) -> Vec<Arc<Message>> {
+        let state = self.core().state.lock();
+        let steering = state.steering.peek(state.options.steering_mode);
+        if steering.is_empty() {
+            state.follow_ups.peek(state.options.follow_up_mode)
+        } else {
+            steering
+        }
+    }
+
+    /// Lists the queued messages, steering ones first.
+    pub fn queued(&self) -> Vec<QueuedMessage> {
+        let state = self.core().state.lock();
+        state.steering.list(true).chain(state.follow_ups.list(false)).collect()
+    }
+
+    /// Takes a queued message back; `None` if it is no longer queued.
+    pub fn remove(&self, id: u64) -> Option<Arc<Message>> {
+        let mut state = self.core().state.lock();
+        state.steering.remove(id).or_else(|| state.follow_ups.remove(id))
+    }
+
+    /// Runs one call of a tool of this agent through validation, hooks and limits, without events or messages. It never
+    /// fails: refusals and errors come back as an outcome with `is_error`. It blocks until the tool is done.
+    pub fn run_tool_call(&self, call: &ToolCall, signal: &AbortSignal) -> ToolOutcome {
+        let (options, messages) = {
+            let state = self.core().state.lock();
+            (state.options.clone(), state.messages.clone())
+        };
+        let scope = CallScope {
+            tools: options.tools.clone().into(),
+            hooks: options.hooks.clone(),
+            pool: options.tool_pool.clone(),
+            grace: options.tool_grace,
+        };
+        let message =
+            messages.iter().rev().find(|message| message.as_assistant().is_some()).cloned();
+        let message = message.unwrap_or_else(|| Arc::new(Message::Assistant(Default::default())));
+        scope.run_call(&CallSite { message, context: messages }, call, signal)
+    }
+
+    /// Returns a handle that does not keep the agent alive.
+    pub fn downgrade(&self) -> WeakAgent {
+        WeakAgent { handle: Arc::downgrade(&self.handle) }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+}
+
+impl WeakAgent {
+    /// Returns the agent, if it still lives.
+    pub fn upgrade(&self) -> Option<Agent> {
+        self.handle.upgrade().map(|handle| Agent { handle })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let active = self.core.state.lock().active.clone();
+        if let Some(active) = active {
+            active.abort();
+        }
+    }
+}
+
+fn config_of(core: &Arc<Core>, state: &State, run: &RunState) -> Result<LoopConfig, Error> {
+    let options = &state.options;
+    let queue = |steers| -> Option<Arc<dyn MessageQueue>> {
+        Some(Arc::new(AgentQueue { core: core.clone(), steers }))
+    };
+    Ok(LoopConfig {
+        model: state.model.clone(),
+        thinking_level: options.thinking_level,
+        stream: options.stream.clone().or_else(default_stream_fn).ok_or_else(no_stream_fn)?,
+        request: options.request.clone(),
+        hooks: options.hooks.clone(),
+        steering: queue(true),
+        follow_ups: queue(false),
+        tool_execution: options.tool_execution,
+        pool: options.tool_pool.clone(),
+        grace: options.tool_grace,
+        max_requests: options.max_requests,
+        stop: run.stop.clone(),
+    })
+}
+
+fn no_stream_fn() -> Error {
+    let message =
+        "the agent has no stream function: set AgentOptions::stream or call set_default_stream_fn";
+    Error::new(ErrorKind::Configuration, message)
+}
+
+fn refuse_active(state: &State) -> Result<(), Error> {
+    if state.active.is_some() {
+        let message = "a run is active: wait for it, steer it, queue a follow-up or abort it";
+        return Err(Error::new(ErrorKind::Busy, message));
+    }
+    Ok(())
+}
+
+fn check_tools(tools: &[Tool]) -> Result<(), Error> {
+    tools.iter().try_for_each(|tool| tool.schema().map(|_| ()))
+}
+
+fn replayed_prompt(messages: &[Arc<Message>]) -> String {
+    current_system(messages.iter().map(|message| &**message))
+        .map(|system| prompt_text(&system))
+        .unwrap_or_default()
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.core().state.lock();
+        f.debug_struct("Agent")
+            .field("model", &state.model.id)
+            .field("messages", &state.messages.len())
+            .field("is_streaming", &state.active.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WeakAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakAgent").field("alive", &(self.handle.strong_count() > 0)).finish()
+    }
+}

@@ -1,0 +1,168 @@
+//! Listeners: each has a thread of its own, gets every event in order, and the run waits until it is done.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::{
+    abort::AbortSignal,
+    agent::core::Core,
+    agent_loop::callback_error,
+    error::{Error, ErrorKind},
+    event::AgentEvent,
+    thread::{self, lineage},
+    tool::ToolError,
+};
+
+/// Keeps a listener subscribed; dropping it unsubscribes.
+#[must_use = "dropping the subscription unsubscribes the listener"]
+pub struct Subscription {
+    core: Weak<Core>,
+    listener: Arc<Listener>,
+    kept: bool,
+}
+
+/// The run's side of a listener.
+pub(super) struct Listener {
+    pub(super) id: u64,
+    active: AtomicBool,
+    /// One delivery at a time: the run waits for its answer before the next.
+    deliveries: Sender<Delivery>,
+    answers: Receiver<Result<(), Error>>,
+}
+
+pub(super) struct Delivery {
+    events: Arc<[AgentEvent]>,
+    signal: AbortSignal,
+    line: Option<Arc<lineage::Lineage>>,
+}
+
+/// The thread's side of a listener.
+struct Actor<F> {
+    /// Weak, since the thread ends when the run's side is gone.
+    listener: Weak<Listener>,
+    deliveries: Receiver<Delivery>,
+    answers: Sender<Result<(), Error>>,
+    callback: F,
+}
+
+impl Subscription {
+    pub(super) fn new(core: &Arc<Core>, listener: Arc<Listener>) -> Subscription {
+        Subscription { core: Arc::downgrade(core), listener, kept: false }
+    }
+
+    /// Takes the listener off. An event that it is just at is finished; none comes after. Works inside the listener too.
+    pub fn unsubscribe(self) {
+        drop(self);
+    }
+
+    /// Keeps the listener for as long as the agent lives.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        self.listener.active.store(false, Ordering::Release);
+        if let Some(core) = self.core.upgrade() {
+            core.remove_listener(self.listener.id);
+        }
+    }
+}
+
+impl Listener {
+    /// Starts the listener's thread. If none can be started the listener fails at its first event.
+    pub(super) fn start<F>(id: u64, callback: F) -> Arc<Listener>
+    where
+        F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError> + Send + 'static,
+    {
+        let (delivery_sender, delivery_receiver) = bounded(1);
+        let (answer_sender, answer_receiver) = bounded(1);
+        let listener = Arc::new(Listener {
+            id,
+            active: AtomicBool::new(true),
+            deliveries: delivery_sender,
+            answers: answer_receiver,
+        });
+        let actor = Actor {
+            listener: Arc::downgrade(&listener),
+            deliveries: delivery_receiver,
+            answers: answer_sender.clone(),
+            callback,
+        };
+        if let Err(error) = thread::spawn(&format!("listener-{id}"), move || actor.run()) {
+            let message = "the listener's thread could not be started";
+            let _ = answer_sender
+                .send(Err(Error::new(ErrorKind::Configuration, message).with_source(error)));
+        }
+        listener
+    }
+
+    /// Hands the events over and waits until the listener is done with them.
+    pub(super) fn deliver(
+        &self,
+        events: &Arc<[AgentEvent]>,
+        signal: &AbortSignal,
+        line: Option<Arc<lineage::Lineage>>,
+    ) -> Result<(), Error> {
+        if !self.active.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let delivery = Delivery { events: events.clone(), signal: signal.clone(), line };
+        if self.deliveries.send(delivery).is_err() {
+            return self.answers.try_recv().unwrap_or(Ok(()));
+        }
+        // A thread that is gone has dropped its sender, which settles the delivery.
+        self.answers.recv().unwrap_or(Ok(()))
+    }
+}
+
+impl<F> Actor<F>
+where
+    F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError>,
+{
+    fn run(mut self) {
+        while let Ok(delivery) = self.deliveries.recv() {
+            let answer = self.handle(&delivery);
+            drop(delivery);
+            if self.answers.send(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, delivery: &Delivery) -> Result<(), Error> {
+        let _entered = lineage::enter(delivery.line.clone());
+        for event in &*delivery.events {
+            if !self
+                .listener
+                .upgrade()
+                .is_some_and(|listener| listener.active.load(Ordering::Acquire))
+            {
+                return Ok(());
+            }
+            match thread::catch(|| (self.callback)(event, &delivery.signal)) {
+                Ok(Ok(())) => (),
+                Ok(Err(error)) => return Err(callback_error(error)),
+                Err(panic) => return Err(Error::new(ErrorKind::Callback, panic)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("listener", &self.listener.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! A run as its starter sees it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{
+    abort::{AbortController, AbortSignal},
+    agent_loop::{LoopEnd, LoopResult, SoftStop},
+    error::{Error, ErrorKind, Failure},
+    message::{AssistantMessage, Message, StopReason},
+    thread::{lineage, timer},
+    tool::while_blocked,
+    usage::Usage,
+};
+
+/// A run at work, or done. Dropping it changes nothing: the run goes on.
+#[derive(Clone)]
+#[must_use = "the run goes on without it, but its errors are lost: wait for it or keep it"]
+pub struct Run {
+    pub(super) state: Arc<RunState>,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct RunOutcome {
+    /// What the run added to the transcript, its prompts included. Of a broken run it is the closing message alone.
+    pub messages: Vec<Arc<Message>>,
+    /// The text of the last assistant message.
+    pub text: String,
+    /// Tokens and costs of all its responses.
+    pub usage: Usage,
+    /// Why it ended.
+    pub end: RunEnd,
+    /// What went wrong, for people.
+    pub error_message: Option<String>,
+    /// What went wrong, for programs.
+    pub failure: Option<Failure>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunEnd {
+    /// Nothing asked for another request.
+    Completed,
+    /// A hook or [`Run::stop_after_turn`] ended it after a turn.
+    Stopped,
+    /// Its budget of requests was used up.
+    OutOfRequests,
+    /// The host aborted it, or its deadline passed.
+    Aborted,
+    /// The model's response failed.
+    Failed,
+    /// A hook, a listener or the stream function failed.
+    Broken,
+}
+
+pub(super) struct RunState {
+    agent: u64,
+    controller: AbortController,
+    pub(super) stop: SoftStop,
+    deadline_passed: Arc<AtomicBool>,
+    outcome: Mutex<Option<Arc<RunOutcome>>>,
+    done: Condvar,
+}
+
+impl Run {
+    /// Waits until the run has ended and its listeners are done with its last event.
+    ///
+    /// `Ok` is a run that came to its end; `Err` is one that was aborted ([`ErrorKind::Aborted`]), whose deadline passed
+    /// ([`ErrorKind::Limit`]), or that failed (the kind says how). In a listener, hook or tool of the same agent it is
+    /// [`ErrorKind::WouldDeadlock`] at once.
+    pub fn wait(&self) -> Result<RunOutcome, Error> {
+        self.outcome().and_then(RunOutcome::judge)
+    }
+
+    /// The same, but no longer than `timeout`; `None` when that has passed.
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<Result<RunOutcome, Error>> {
+        match self.state.wait(Some(Instant::now() + timeout)) {
+            Ok(outcome) => outcome.map(RunOutcome::judge),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Waits until the run has ended and says what came of it without judging; the only error is
+    /// [`ErrorKind::WouldDeadlock`].
+    pub fn outcome(&self) -> Result<RunOutcome, Error> {
+        loop {
+            if let Some(outcome) = self.state.wait(None)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Whether the run has ended.
+    pub fn is_done(&self) -> bool {
+        self.state.outcome.lock().is_some()
+    }
+
+    /// Aborts the run. Returns at once; after that no request, no tool and no hook but `after_tool_call` and `finish_turn`
+    /// starts.
+    pub fn abort(&self) {
+        self.state.abort();
+    }
+
+    /// Ends the run softly when its present turn is complete.
+    pub fn stop_after_turn(&self) {
+        self.state.stop.stop_after_turn();
+    }
+
+    /// The signal of the run.
+    pub fn signal(&self) -> AbortSignal {
+        self.state.signal()
+    }
+}
+
+impl RunState {
+    pub(super) fn new(agent: u64, deadline: Option<Duration>) -> Arc<RunState> {
+        let state = RunState {
+            agent,
+            controller: AbortController::new(),
+            stop: SoftStop::default(),
+            deadline_passed: Arc::new(AtomicBool::new(false)),
+            outcome: Mutex::new(None),
+            done: Condvar::new(),
+        };
+        if let Some(deadline) = deadline {
+            let (passed, controller) = (state.deadline_passed.clone(), state.controller.clone());
+            timer::at(Instant::now() + deadline, move || {
+                if !controller.signal().is_aborted() {
+                    passed.store(true, Ordering::Release);
+                    controller.abort();
+                }
+            });
+        }
+        Arc::new(state)
+    }
+
+    pub(super) fn abort(&self) {
+        self.controller.abort();
+    }
+
+    pub(super) fn signal(&self) -> AbortSignal {
+        self.controller.signal()
+    }
+
+    pub(super) fn complete(&self, mut outcome: RunOutcome) {
+        if outcome.end == RunEnd::Aborted && self.deadline_passed.load(Ordering::Acquire) {
+            outcome.error_message = Some("the run took longer than its deadline allows".to_owned());
+            outcome.failure = Some(Failure::new(ErrorKind::Limit));
+        }
+        *self.outcome.lock() = Some(Arc::new(outcome));
+        self.done.notify_all();
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<Option<RunOutcome>, Error> {
+        if let Some(outcome) = &*self.outcome.lock() {
+            return Ok(Some((**outcome).clone()));
+        }
+        refuse_deadlock(self.agent)?;
+        let outcome = while_blocked(|| {
+            let mut outcome = self.outcome.lock();
+            while outcome.is_none() {
+                match deadline {
+                    None => self.done.wait(&mut outcome),
+                    Some(deadline) => {
+                        if self.done.wait_until(&mut outcome, deadline).timed_out() {
+                            break;
+                        }
+                    }
+                }
+            }
+            outcome.clone()
+        });
+        Ok(outcome.map(|outcome| (*outcome).clone()))
+    }
+}
+
+/// Waiting for an agent on a thread that it waits for would never end.
+pub(super) fn refuse_deadlock(agent: u64) -> Result<(), Error> {
+    if lineage::serves(agent) {
+        let message =
+            "a listener, hook or tool cannot wait for the run that waits for it: return first";
+        return Err(Error::new(ErrorKind::WouldDeadlock, message));
+    }
+    Ok(())
+}
+
+impl RunOutcome {
+    pub(super) fn of(result: LoopResult) -> RunOutcome {
+        let mut usage = Usage::default();
+        for message in result.messages.iter().filter_map(|message| message.as_assistant()) {
+            usage.add(&message.usage);
+        }
+        let last = result.messages.iter().rev().find_map(|message| message.as_assistant());
+        let end = match (last.map(|last| last.stop_reason), result.end) {
+            (Some(StopReason::Error), _) => RunEnd::Failed,
+            (Some(StopReason::Aborted), _) => RunEnd::Aborted,
+            (_, LoopEnd::Natural) => RunEnd::Completed,
+            (_, LoopEnd::Stopped) => RunEnd::Stopped,
+            (_, LoopEnd::OutOfRequests) => RunEnd::OutOfRequests,
+        };
+        let failed = last.filter(|last| last.is_failed());
+        RunOutcome {
+            text: last.map(|last| last.texts().collect::<Vec<_>>().join("\n")).unwrap_or_default(),
+            usage,
+            end,
+            error_message: failed.and_then(|last| last.error_message.clone()),
+            failure: failed.and_then(|last| last.failure.clone()),
+            messages: result.messages,
+        }
+    }
+
+    pub(super) fn broken(message: Arc<Message>, error: &Error, aborted: bool) -> RunOutcome {
+        RunOutcome {
+            messages: vec![message],
+            text: String::new(),
+            usage: Usage::default(),
+            end: if aborted { RunEnd::Aborted } else { RunEnd::Broken },
+            error_message: Some(error.to_string()),
+            failure: Some(if aborted {
+                Failure::new(ErrorKind::Aborted)
+            } else {
+                error.failure().clone()
+            }),
+        }
+    }
+
+    /// The last assistant message.
+    pub fn last_assistant(&self) -> Option<&AssistantMessage> {
+        self.messages.iter().rev().find_map(|message| message.as_assistant())
+    }
+
+    fn judge(self) -> Result<RunOutcome, Error> {
+        match self.end {
+            RunEnd::Completed | RunEnd::Stopped | RunEnd::OutOfRequests => Ok(self),
+            RunEnd::Aborted | RunEnd::Failed | RunEnd::Broken => {
+                let kind = if self.end == RunEnd::Aborted {
+                    ErrorKind::Aborted
+                } else {
+                    ErrorKind::Protocol
+                };
+                let failure = self.failure.unwrap_or_else(|| Failure::new(kind));
+                let message = self.error_message.unwrap_or_else(|| "the run failed".to_owned());
+                Err(Error::from_failure(failure, message))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("is_done", &self.is_done()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! The worker thread: runs the loop, reduces its events and tells the listeners.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, unbounded};
+
+use crate::{
+    abort::AbortSignal,
+    agent::{
+        core::Core,
+        run::{RunOutcome, RunState},
+    },
+    agent_loop::{EventSink, LoopConfig, LoopContext, RunStart, Surroundings, run_loop},
+    error::{Error, ErrorKind, Failure},
+    event::AgentEvent,
+    message::{AssistantContent, AssistantMessage, Message, StopReason, now_ms},
+    model::Model,
+    thread::{self, lineage},
+};
+
+/// One run. It keeps the core alive until the run has ended; between runs the thread keeps nothing.
+pub(super) struct Job {
+    pub(super) core: Arc<Core>,
+    pub(super) run: Arc<RunState>,
+    pub(super) start: RunStart,
+    pub(super) context: LoopContext,
+    pub(super) config: LoopConfig,
+    pub(super) line: Arc<lineage::Lineage>,
+}
+
+impl Core {
+    /// Hands a run to the worker thread, which is started for the first one.
+    pub(super) fn dispatch(&self, job: Job) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let job = match &state.worker {
+            None => job,
+            Some(worker) => match worker.send(job) {
+                Ok(()) => return Ok(()),
+                Err(unsent) => unsent.0,
+            },
+        };
+        let (sender, receiver) = unbounded();
+        thread::spawn(&format!("agent-run-{}", self.id), move || work(&receiver)).map_err(
+            |error| {
+                Error::new(ErrorKind::Configuration, "the agent's thread could not be started")
+                    .with_source(error)
+            },
+        )?;
+        // The receiver is alive: its thread waits for this.
+        let _ = sender.send(job);
+        state.worker = Some(sender);
+        Ok(())
+    }
+}
+
+fn work(jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        job.perform();
+    }
+}
+
+impl Job {
+    fn perform(self) {
+        let Job { core, run, start, context, config, line } = self;
+        let _entered = lineage::enter(Some(line));
+        let signal = run.signal();
+        let mut sink = Sink { core: &core, signal: &signal };
+        let surroundings = Surroundings { signal: &signal, sink: &mut sink };
+        let ended = match thread::catch(|| run_loop(start, context, &config, surroundings)) {
+            Ok(ended) => ended,
+            Err(panic) => Err(Error::new(ErrorKind::Callback, panic)),
+        };
+        let outcome = match ended {
+            Ok(result) => RunOutcome::of(result),
+            Err(error) => close_broken(&mut sink, &config.model, &error),
+        };
+        // What the configuration holds is the host's: it is dropped before the run counts as over.
+        drop(config);
+        core.end_run();
+        run.complete(outcome);
+    }
+}
+
+impl Core {
+    pub(super) fn end_run(&self) {
+        let mut state = self.state.lock();
+        state.active = None;
+        state.streaming = None;
+        state.pending.clear();
+        state.steering.restore();
+        state.follow_ups.restore();
+        drop(state);
+        self.idle.notify_all();
+    }
+}
+
+/// Closes a run that broke: a message of the agent's own says why.
+fn close_broken(sink: &mut Sink<'_>, model: &Model, error: &Error) -> RunOutcome {
+    let aborted = sink.signal.is_aborted();
+    let message = Arc::new(Message::Assistant(AssistantMessage {
+        content: vec![AssistantContent::text("")],
+        api: model.api.clone(),
+        provider: model.provider.clone(),
+        model: model.id.clone(),
+        stop_reason: if aborted { StopReason::Aborted } else { StopReason::Error },
+        timestamp: now_ms(),
+        error_message: Some(error.to_string()),
+        failure: Some(if aborted {
+            Failure::new(ErrorKind::Aborted)
+        } else {
+            error.failure().clone()
+        }),
+        ..AssistantMessage::default()
+    }));
+    let closing = [
+        AgentEvent::MessageStart { message: message.clone() },
+        AgentEvent::MessageEnd { message: message.clone() },
+        AgentEvent::TurnEnd { message: message.clone(), tool_results: Vec::new() },
+        AgentEvent::AgentEnd { messages: vec![message.clone()] },
+    ];
+    // A listener that fails again ends the closing there.
+    let _ = closing.into_iter().try_for_each(|event| sink.emit(event));
+    RunOutcome::broken(message, error, aborted)
+}
+
+struct Sink<'a> {
+    core: &'a Core,
+    signal: &'a AbortSignal,
+}
+
+impl EventSink for Sink<'_> {
+    fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self.core.tell(&Arc::from([event]), self.signal)
+    }
+
+    fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
+        self.core.tell(&Arc::from(events), self.signal)
+    }
+}

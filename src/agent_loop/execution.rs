@@ -1,0 +1,288 @@
+//! Calls at work on the tool pool, seen from the thread that waits for them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use serde_json::{Map, Value};
+
+use crate::{
+    abort::{AbortController, AbortHook, AbortSignal},
+    agent_loop::calls::{CallScope, CallSite, Nested, Prepared, failed, millis, not_run},
+    message::ToolCall,
+    thread::{self, lineage},
+    tool::{NestedCalls, ToolContext, ToolError, ToolOutcome, ToolPool, ToolResult},
+};
+
+/// What the waiting thread is told.
+pub(super) enum Happening {
+    Update(usize, ToolResult),
+    Ended(usize, ToolOutcome),
+}
+
+enum Report {
+    /// A call with a time limit began to run.
+    Began(usize, Instant),
+    Update(usize, ToolResult),
+    Ended(usize, ToolOutcome),
+    /// The signal fired.
+    Aborted,
+}
+
+/// Calls at work. Pulled with [`next`](Execution::next) until each has ended.
+pub(super) struct Execution {
+    calls: Vec<Running>,
+    open: usize,
+    reports: Receiver<Report>,
+    /// Fires the signals of all calls, for an end before the run's own signal fires.
+    controller: AbortController,
+    _on_abort: AbortHook,
+    pool: ToolPool,
+    grace: Duration,
+    /// When calls that ignore the abort are left alone.
+    abandon_at: Option<Instant>,
+}
+
+struct Running {
+    call: Arc<ToolCall>,
+    arguments: Map<String, Value>,
+    phase: Arc<Phase>,
+    limit: Option<Duration>,
+    began: Option<Instant>,
+    settled: bool,
+}
+
+/// Where a call is, decided between its job and the thread that waits.
+struct Phase(AtomicU8);
+
+impl Phase {
+    const QUEUED: u8 = 0;
+    const RUNNING: u8 = 1;
+    const CANCELLED: u8 = 2;
+
+    /// Leaves the queue for one of the two; false if the other side was first.
+    fn leave_queue(&self, to: u8) -> bool {
+        self.0.compare_exchange(Phase::QUEUED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// What one call needs on the pool.
+struct Job {
+    index: usize,
+    prepared: Prepared,
+    phase: Arc<Phase>,
+    sender: Sender<Report>,
+    controller: AbortController,
+    nested: Arc<dyn NestedCalls>,
+}
+
+impl Execution {
+    pub(super) fn start(
+        scope: &CallScope,
+        site: &CallSite,
+        ready: Vec<Prepared>,
+        signal: &AbortSignal,
+    ) -> Execution {
+        let (sender, reports) = unbounded();
+        let controller = AbortController::child_of(signal);
+        let on_abort = {
+            let sender = sender.clone();
+            controller.signal().on_abort(move || drop(sender.send(Report::Aborted)))
+        };
+        let nested: Arc<dyn NestedCalls> =
+            Arc::new(Nested { scope: scope.clone(), site: site.clone() });
+        let line = lineage::current();
+        let mut calls = Vec::with_capacity(ready.len());
+        let mut jobs = Vec::with_capacity(ready.len());
+        for (index, prepared) in ready.into_iter().enumerate() {
+            let phase = Arc::new(Phase(AtomicU8::new(Phase::QUEUED)));
+            calls.push(Running {
+                call: prepared.call.clone(),
+                arguments: prepared.arguments.clone(),
+                phase: phase.clone(),
+                limit: prepared.tool.limit(),
+                began: None,
+                settled: false,
+            });
+            jobs.push(Job {
+                index,
+                prepared,
+                phase,
+                sender: sender.clone(),
+                controller: AbortController::child_of(&controller.signal()),
+                nested: nested.clone(),
+            });
+        }
+        for job in jobs {
+            let (index, line, sender) = (job.index, line.clone(), sender.clone());
+            let started = scope.pool.run(move || {
+                let _entered = lineage::enter(line);
+                job.run();
+            });
+            if let Err(error) = started {
+                let _ = sender.send(Report::Ended(index, failed(error.message())));
+            }
+        }
+        Execution {
+            open: calls.len(),
+            calls,
+            reports,
+            controller,
+            _on_abort: on_abort,
+            pool: scope.pool.clone(),
+            grace: scope.grace,
+            abandon_at: None,
+        }
+    }
+
+    pub(super) fn call(&self, index: usize) -> &Arc<ToolCall> {
+        &self.calls[index].call
+    }
+
+    pub(super) fn arguments(&self, index: usize) -> &Map<String, Value> {
+        &self.calls[index].arguments
+    }
+
+    /// Waits for the next update or end; `None` when every call has ended.
+    pub(super) fn next(&mut self) -> Option<Happening> {
+        while self.open > 0 {
+            let received = match self.next_deadline() {
+                Some(deadline) => self.reports.recv_deadline(deadline),
+                None => self.reports.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
+                Ok(Report::Update(index, partial)) if !self.calls[index].settled => {
+                    return Some(Happening::Update(index, partial));
+                }
+                Ok(Report::Ended(index, outcome)) if !self.calls[index].settled => {
+                    return Some(self.settle(index, outcome));
+                }
+                Ok(Report::Update(..) | Report::Ended(..)) => (),
+                Ok(Report::Began(index, at)) => self.calls[index].began = Some(at),
+                Ok(Report::Aborted) => self.abandon_at = Some(Instant::now() + self.grace),
+                Err(_) => (),
+            }
+            if let Some(index) = self.never_to_run() {
+                return Some(self.settle(index, not_run()));
+            }
+            if let Some((index, outcome)) = self.overdue() {
+                self.pool.replace_threads();
+                return Some(self.settle(index, outcome));
+            }
+        }
+        None
+    }
+
+    /// Fires the signals of the calls and waits until they have ended, within the grace period.
+    pub(super) fn abandon(mut self) {
+        self.controller.abort();
+        while self.next().is_some() {}
+    }
+
+    fn settle(&mut self, index: usize, outcome: ToolOutcome) -> Happening {
+        self.calls[index].settled = true;
+        self.open -= 1;
+        Happening::Ended(index, outcome)
+    }
+
+    /// A call that was still waiting for a thread when the abort came.
+    fn never_to_run(&self) -> Option<usize> {
+        self.abandon_at?;
+        self.calls.iter().position(|call| !call.settled && call.phase.leave_queue(Phase::CANCELLED))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let limits = self
+            .calls
+            .iter()
+            .filter(|call| !call.settled)
+            .filter_map(|call| call.left_alone_at(self.grace));
+        limits.chain(self.abandon_at).min()
+    }
+
+    /// A call whose time is up although it runs on.
+    fn overdue(&self) -> Option<(usize, ToolOutcome)> {
+        let now = Instant::now();
+        let aborted = self.abandon_at.is_some_and(|at| at <= now);
+        for (index, call) in self.calls.iter().enumerate().filter(|(_, call)| !call.settled) {
+            let text = if aborted {
+                "interrupted while it ran and did not stop: what it has done by now is unknown"
+                    .to_owned()
+            } else if call.left_alone_at(self.grace).is_some_and(|at| at <= now) {
+                let limit = millis(call.limit.unwrap_or_default());
+                format!(
+                    "its time limit of {limit} ms has passed and it did not stop: what it has done by now is unknown"
+                )
+            } else {
+                continue;
+            };
+            let ran = call.began.map_or(self.grace, |began| now - began);
+            return Some((index, ToolOutcome { duration: Some(ran), ..failed(&text) }));
+        }
+        None
+    }
+}
+
+impl Running {
+    fn left_alone_at(&self, grace: Duration) -> Option<Instant> {
+        Some(self.began? + self.limit? + grace)
+    }
+}
+
+impl Job {
+    fn run(self) {
+        if !self.phase.leave_queue(Phase::RUNNING) {
+            return;
+        }
+        let signal = self.controller.signal();
+        if signal.is_aborted() {
+            let _ = self.sender.send(Report::Ended(self.index, not_run()));
+            return;
+        }
+        let began = Instant::now();
+        if let Some(limit) = self.prepared.tool.limit() {
+            let _ = self.sender.send(Report::Began(self.index, began));
+            self.controller.abort_at(began + limit);
+        }
+        let open = Arc::new(AtomicBool::new(true));
+        let context = self.context(signal, &open);
+        let handler = self.prepared.tool.handler().clone();
+        let arguments = self.prepared.arguments;
+        let result = thread::catch(|| handler.call(arguments, &context));
+        open.store(false, Ordering::Release);
+        let outcome = ended(result, began.elapsed());
+        drop(context);
+        let _ = self.sender.send(Report::Ended(self.index, outcome));
+    }
+
+    fn context(&self, signal: AbortSignal, open: &Arc<AtomicBool>) -> ToolContext {
+        let (index, sender, open) = (self.index, self.sender.clone(), open.clone());
+        ToolContext {
+            call_id: Arc::from(self.prepared.call.id.as_str()),
+            tool_name: Arc::from(self.prepared.tool.name()),
+            signal,
+            updates: Arc::new(move |partial| {
+                if open.load(Ordering::Acquire) {
+                    let _ = sender.send(Report::Update(index, partial));
+                }
+            }),
+            nested: Some(self.nested.clone()),
+        }
+    }
+}
+
+fn ended(result: Result<Result<ToolResult, ToolError>, String>, ran: Duration) -> ToolOutcome {
+    let outcome = match result {
+        Ok(Ok(result)) => {
+            ToolOutcome { is_error: result.is_error == Some(true), result, duration: None }
+        }
+        Ok(Err(error)) => failed(&error.to_string()),
+        Err(panic) => failed(&format!("the tool panicked: {panic}")),
+    };
+    ToolOutcome { duration: Some(ran), ..outcome }
+}

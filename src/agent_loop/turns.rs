@@ -1,0 +1,226 @@
+//! The turns of a run, step by step.
+
+use std::sync::Arc;
+
+use crate::{
+    abort::AbortSignal,
+    agent_loop::{
+        LoopContext, LoopEnd, LoopResult, RunStart, Surroundings,
+        config::{ContextChanges, LoopConfig, MessageQueue, NextTurn, Turn, TurnDecision},
+        declare::announce,
+        guard, stop_reason,
+    },
+    error::Error,
+    event::AgentEvent,
+    message::{Message, StopReason, shared},
+    tool::Tool,
+};
+
+/// A run at work.
+pub(super) struct Run<'a> {
+    pub(super) config: LoopConfig,
+    pub(super) signal: &'a AbortSignal,
+    surroundings: Surroundings<'a>,
+    pub(super) context: Vec<Arc<Message>>,
+    pub(super) tools: Arc<[Tool]>,
+    added: Vec<Arc<Message>>,
+    requests: u32,
+}
+
+/// What a turn gave.
+struct TurnRecord {
+    message: Arc<Message>,
+    results: Vec<Arc<Message>>,
+    /// Whether the results ask for another request.
+    asks: bool,
+}
+
+/// A message that waits to be added, and the queue that gave it.
+struct Pending {
+    message: Arc<Message>,
+    queue: Option<Arc<dyn MessageQueue>>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        context: LoopContext,
+        config: LoopConfig,
+        surroundings: Surroundings<'a>,
+    ) -> Run<'a> {
+        Run {
+            config,
+            signal: surroundings.signal,
+            surroundings,
+            context: context.messages,
+            tools: context.tools.into(),
+            added: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    pub(super) fn run(mut self, start: RunStart) -> Result<LoopResult, Error> {
+        let queue = start.queue;
+        let prompts: Vec<_> = start
+            .prompts
+            .into_iter()
+            .map(|message| Pending { message, queue: queue.clone() })
+            .collect();
+        let continues = prompts.is_empty();
+        self.emit(AgentEvent::AgentStart)?;
+        self.emit(AgentEvent::TurnStart)?;
+        if !continues {
+            self.add(prompts)?;
+        }
+        let mut pending = if start.skip_first_poll { Vec::new() } else { self.poll_steering() };
+        let mut last: Option<TurnRecord> = None;
+        let end = loop {
+            if let Some(last) = last.take() {
+                let mut prepared = self.prepare_next_turn(&last)?;
+                if pending.is_empty() {
+                    pending = self.poll_steering();
+                }
+                self.emit(AgentEvent::TurnStart)?;
+                prepared.append(&mut pending);
+                pending = prepared;
+            }
+            self.add(std::mem::take(&mut pending))?;
+            let turn = self.turn()?;
+            let failed =
+                matches!(stop_reason(&turn.message), StopReason::Error | StopReason::Aborted);
+            let decision = self.finish_turn(&turn)?;
+            self.emit(AgentEvent::TurnEnd {
+                message: turn.message.clone(),
+                tool_results: turn.results.clone(),
+            })?;
+            if failed {
+                break LoopEnd::Natural;
+            }
+            if decision == TurnDecision::End || self.config.stop.is_asked() {
+                break LoopEnd::Stopped;
+            }
+            pending = self.poll_steering();
+            if pending.is_empty() && !turn.asks {
+                pending = poll(self.config.follow_ups.as_ref());
+                if pending.is_empty() && decision != TurnDecision::Continue {
+                    break LoopEnd::Natural;
+                }
+            }
+            if self.config.max_requests.is_some_and(|most| self.requests >= most) {
+                break LoopEnd::OutOfRequests;
+            }
+            last = Some(turn);
+        };
+        let messages = std::mem::take(&mut self.added);
+        self.emit(AgentEvent::AgentEnd { messages: messages.clone() })?;
+        Ok(LoopResult { messages, end })
+    }
+
+    pub(super) fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self.surroundings.sink.emit(event)
+    }
+
+    pub(super) fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
+        self.surroundings.sink.emit_updates(events)
+    }
+
+    /// Puts a message that was announced already into the context.
+    pub(super) fn keep(&mut self, message: Arc<Message>) {
+        self.context.push(message.clone());
+        self.added.push(message);
+    }
+
+    /// Announces a whole message and puts it into the context.
+    pub(super) fn add_message(&mut self, message: Arc<Message>) -> Result<(), Error> {
+        self.emit(AgentEvent::MessageStart { message: message.clone() })?;
+        self.keep(message.clone());
+        self.emit(AgentEvent::MessageEnd { message })
+    }
+
+    /// Adds pending messages, with the change of tools that the model has not been told of.
+    fn add(&mut self, pending: Vec<Pending>) -> Result<(), Error> {
+        let messages: Vec<_> = pending.iter().map(|pending| pending.message.clone()).collect();
+        let announced = announce(&self.context, messages, &self.tools);
+        // A message that only tells of tools comes first; the others stand in their order.
+        let extra = announced.len() - pending.len();
+        for (index, message) in announced.into_iter().enumerate() {
+            self.add_message(message)?;
+            if let Some(pending) = index.checked_sub(extra).and_then(|index| pending.get(index))
+                && let Some(queue) = &pending.queue
+            {
+                queue.delivered(&pending.message);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<TurnRecord, Error> {
+        self.requests += 1;
+        let message = self.respond()?;
+        let failed = matches!(stop_reason(&message), StopReason::Error | StopReason::Aborted);
+        let has_calls =
+            message.as_assistant().is_some_and(|message| message.tool_calls().next().is_some());
+        if failed || !has_calls {
+            return Ok(TurnRecord { message, results: Vec::new(), asks: false });
+        }
+        let batch = self.run_calls(&message)?;
+        Ok(TurnRecord { message, asks: !batch.terminates, results: batch.results })
+    }
+
+    fn finish_turn(&mut self, turn: &TurnRecord) -> Result<TurnDecision, Error> {
+        let Some(hook) = &self.config.hooks.finish_turn else { return Ok(TurnDecision::Proceed) };
+        let view = Turn {
+            message: &turn.message,
+            tool_results: &turn.results,
+            context: &self.context,
+            new_messages: &self.added,
+        };
+        guard(|| hook(&view, self.signal))
+    }
+
+    fn prepare_next_turn(&mut self, turn: &TurnRecord) -> Result<Vec<Pending>, Error> {
+        let Some(hook) = self.config.hooks.prepare_next_turn.clone() else { return Ok(Vec::new()) };
+        if self.signal.is_aborted() {
+            return Ok(Vec::new());
+        }
+        let view = Turn {
+            message: &turn.message,
+            tool_results: &turn.results,
+            context: &self.context,
+            new_messages: &self.added,
+        };
+        let Some(NextTurn { changes, messages }) = guard(|| hook(&view, self.signal))? else {
+            return Ok(Vec::new());
+        };
+        self.change(changes);
+        Ok(shared(messages).into_iter().map(|message| Pending { message, queue: None }).collect())
+    }
+
+    pub(super) fn change(&mut self, changes: ContextChanges) {
+        let ContextChanges { model, thinking_level, messages, tools } = changes;
+        if let Some(model) = model {
+            self.config.model = model;
+        }
+        if let Some(level) = thinking_level {
+            self.config.thinking_level = level;
+        }
+        if let Some(messages) = messages {
+            self.context = messages;
+        }
+        if let Some(tools) = tools {
+            self.tools = tools.into();
+        }
+    }
+
+    fn poll_steering(&self) -> Vec<Pending> {
+        poll(self.config.steering.as_ref())
+    }
+}
+
+fn poll(queue: Option<&Arc<dyn MessageQueue>>) -> Vec<Pending> {
+    let Some(queue) = queue else { return Vec::new() };
+    queue
+        .poll()
+        .into_iter()
+        .map(|message| Pending { message, queue: Some(queue.clone()) })
+        .collect()
+}
