@@ -120,7 +120,7 @@ impl LiveMessage {
     ) -> Option<T> {
         let state = self.state.lock();
         match state.blocks.get(content_index) {
-            Some(Block::Call { open: Some(open), .. }) => return Some(open.with_arguments(read)),
+            Some(Block::Call { open: Some(open), .. }) => return Some(read(open.arguments())),
             Some(Block::Call { call, open: None }) => return Some(read(&call.arguments)),
             _ => (),
         }
@@ -324,7 +324,7 @@ impl Block {
             Block::Call { call, open } => {
                 let mut call = call.clone();
                 if let Some(open) = open {
-                    call.arguments = open.with_arguments(Map::clone);
+                    call.arguments = open.snapshot();
                 }
                 AssistantContent::ToolCall(call)
             }
@@ -338,7 +338,7 @@ impl Block {
             Block::Thinking(block) => AssistantContent::Thinking(block),
             Block::Call { mut call, open } => {
                 if let Some(open) = open {
-                    call.arguments = open.with_arguments(Map::clone);
+                    call.arguments = open.snapshot();
                 }
                 AssistantContent::ToolCall(call)
             }

@@ -1,0 +1,8 @@
+//! Replays of recorded cases; each test takes another file or folder of cases from its environment variable.
+
+mod partial_json;
+
+#[test]
+fn partial_json() {
+    partial_json::replay();
+}
