@@ -17,6 +17,7 @@ mod model;
 pub mod partial_json;
 pub mod schema;
 mod secret;
+pub mod sse;
 pub mod stream;
 mod thread;
 mod tool;
