@@ -114,7 +114,9 @@ impl PartialJson {
     /// If it only goes on from where the text is, what was missing is pushed and returned, to be emitted as one more delta.
     /// If it is another text, reading begins anew and there is no delta.
     pub fn replace<'a>(&mut self, complete: &'a str) -> Option<&'a str> {
-        if let Some(missing) = complete.strip_prefix(self.text.as_str()) {
+        if !self.is_cut
+            && let Some(missing) = complete.strip_prefix(self.text.as_str())
+        {
             self.push(missing);
             return (!missing.is_empty()).then_some(missing);
         }

@@ -1,4 +1,5 @@
 //! All integration tests in one binary.
 
 mod conformance;
+mod partial_json;
 mod sse;

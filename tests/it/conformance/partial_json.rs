@@ -83,6 +83,18 @@ fn whole(case: &Case) -> Result<(), String> {
 fn in_two_parts(case: &Case, at: usize) -> Result<(), String> {
     let mut call = PartialJson::new();
     call.push(&case.text[..at]);
+    let read = case.text[..at].chars().count();
+    let empty = Value::Object(Map::new());
+    let expected = case
+        .steps
+        .iter()
+        .take_while(|(at, _)| *at <= read)
+        .last()
+        .map_or(&empty, |(_, shown)| shown);
+    let shown = Value::Object(call.snapshot());
+    if !same(&shown, expected) {
+        return Err(format!("after {read} characters at once: shown {shown}, expected {expected}"));
+    }
     call.push(&case.text[at..]);
     finish(case, &call).map_err(|difference| format!("split at byte {at}: {difference}"))
 }
