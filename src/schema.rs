@@ -1,25 +1,172 @@
-//! stub
-use crate::error::Error;
+//! JSON Schemas of tools: building, checking and mending arguments, and the strict form some vendors want.
+
+#[cfg(feature = "validate")]
+mod check;
+#[cfg(not(feature = "validate"))]
+#[path = "schema/light.rs"]
+mod check;
+mod coerce;
+mod convert;
+mod derive;
+mod explain;
+mod kind;
+mod plan;
+mod prepare;
+mod reference;
+mod report;
+mod walk;
+
+use std::{fmt, sync::Arc};
+
 use serde_json::{Map, Value};
-#[derive(Debug, Clone)]
+
+pub use crate::schema::derive::for_type;
+use crate::{
+    error::{Error, ErrorKind, Result},
+    schema::{
+        check::Checker,
+        coerce::{Coercion, Size},
+        explain::Explanation,
+        kind::Kinds,
+        plan::{Plan, ROOT},
+        walk::Walk,
+    },
+};
+
+/// How deeply arguments may nest.
+const MAX_DEPTH: usize = 128;
+/// How many schemas may be at work inside each other: the levels of a value times the longest chain at each.
+const MAX_NESTED: usize = 1024;
+/// How often a value is converted again, for schemas whose parts wait for each other.
+const MAX_ROUNDS: usize = 3;
+/// How many steps conversion and explanation may take, and how many more for each part of a value.
+const STEPS: usize = 50_000;
+const STEPS_PER_VALUE: usize = 16;
+
+/// A JSON Schema for the arguments of a tool, prepared once and cheap to clone.
+///
+/// Any JSON Schema is taken, also the loose ones of the real world: drafts 4 to 2020-12, keywords with a value of the
+/// wrong type (ignored), references that lead nowhere (nothing matches there). Nothing is ever fetched. The model
+/// gets the schema as given.
+///
+/// ```
+/// use serde_json::json;
+/// use steerage::schema::Schema;
+///
+/// let schema = Schema::new(json!({
+///     "type": "object",
+///     "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+///     "required": ["path"],
+/// }))?;
+/// let arguments = json!({"path": "notes.md", "limit": "10"});
+/// let checked = schema.check("read", arguments.as_object().unwrap()).unwrap();
+/// assert_eq!(checked["limit"], 10);
+/// # Ok::<(), steerage::Error>(())
+/// ```
+#[derive(Clone)]
 pub struct Schema {
-    json: Value,
+    inner: Arc<Inner>,
 }
+
+struct Inner {
+    json: Value,
+    plan: Plan,
+    checker: Checker,
+    max_depth: usize,
+}
+
 impl Schema {
-    pub fn new(json: Value) -> Result<Schema, Error> {
-        Ok(Schema { json })
+    /// Prepares a schema.
+    ///
+    /// Fails with [`ErrorKind::Configuration`] if it cannot be used: something that is no schema where one must be,
+    /// a root that admits no object, or a size beyond reason. The text says where and why.
+    pub fn new(json: impl Into<Value>) -> Result<Schema> {
+        let json = json.into();
+        let (plan, checker) = Self::prepare(&json).map_err(|reason| {
+            Error::new(ErrorKind::Configuration, format!("the schema cannot be used: {reason}"))
+        })?;
+        let max_depth = MAX_DEPTH.min(MAX_NESTED / plan.chain.max(1));
+        Ok(Schema { inner: Arc::new(Inner { json, plan, checker, max_depth }) })
     }
+
+    fn prepare(json: &Value) -> Result<(Plan, Checker), String> {
+        let prepared = prepare::prepare(json)?;
+        let plan = Plan::new(&prepared)?;
+        let admits_objects = plan.nodes[ROOT].kinds.contains(Kinds::OBJECT);
+        if !admits_objects && prepared != Value::Bool(false) {
+            return Err("#: arguments are an object, but no object matches".to_owned());
+        }
+        let checker = Checker::new(&prepared, &plan)?;
+        Ok((plan, checker))
+    }
+
+    /// The schema as it was given.
     pub fn json(&self) -> &Value {
-        &self.json
+        &self.inner.json
     }
+
+    /// Checks the arguments of a call and returns them, mended where they lose nothing by it.
+    ///
+    /// Arguments that match are returned as they are. Others are converted where it is clear what was meant: `"10"`
+    /// for a number, `"true"` for a boolean, 5 for a string, a lone value or JSON text for an array, JSON text for
+    /// an object, null for an optional field that admits no null (left out). Whole numbers are written without a
+    /// fraction where an integer is wanted.
+    ///
+    /// The error is a text for the model: what is wrong at which place, and the arguments.
     pub fn check(
         &self,
-        _tool: &str,
+        tool: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Map<String, Value>, String> {
-        Ok(arguments.clone())
+        let max_depth = self.inner.max_depth;
+        let Some(size) = Size::of_object(arguments, max_depth) else {
+            return Err(report::too_deep(tool, max_depth));
+        };
+        let value = Value::Object(arguments.clone());
+        let is_valid = self.accepts(&value, size);
+        let is_done = is_valid && !size.has_fractions;
+        let mended = if is_done { Ok(value) } else { self.mended(value, size) };
+        match mended {
+            Ok(Value::Object(mended)) => Ok(mended),
+            Ok(_) | Err(_) if is_valid => Ok(arguments.clone()),
+            Ok(value) | Err(value) => {
+                let walk = self.walk(Size::of(&value, usize::MAX).unwrap_or(size));
+                Err(report::refusal(tool, &Explanation::of(&walk, ROOT, &value), arguments))
+            }
+        }
+    }
+
+    /// Converts until the value is valid or stays the same, which is then the error.
+    fn mended(&self, mut value: Value, size: Size) -> Result<Value, Value> {
+        let walk = self.walk(size);
+        let mut coercion = Coercion::new(&walk, self.inner.max_depth, size.has_fractions);
+        for _ in 0..MAX_ROUNDS {
+            let mended = coercion.value(ROOT, value.clone());
+            let is_final = mended == value;
+            value = mended;
+            if self.accepts(&value, size) {
+                return Ok(value);
+            }
+            if is_final {
+                break;
+            }
+            coercion = coercion.again();
+        }
+        Err(value)
+    }
+
+    fn accepts(&self, value: &Value, size: Size) -> bool {
+        self.inner.checker.accepts(value, || self.walk(size).accepts(ROOT, value))
+    }
+
+    fn walk(&self, size: Size) -> Walk<'_> {
+        let steps = STEPS.saturating_add(size.count.saturating_mul(STEPS_PER_VALUE));
+        Walk::new(&self.inner.plan, &self.inner.checker, steps)
     }
 }
-pub fn for_type<T: schemars::JsonSchema>() -> Value {
-    serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default()
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Schema").field(&self.inner.json).finish()
+    }
 }

@@ -3,3 +3,4 @@
 mod conformance;
 mod partial_json;
 mod sse;
+mod schema;
