@@ -10,8 +10,11 @@
 mod abort;
 mod agent;
 pub mod agent_loop;
+mod clock;
 mod error;
 mod event;
+#[cfg(feature = "providers")]
+mod http;
 pub mod message;
 mod model;
 pub mod partial_json;
@@ -19,6 +22,7 @@ pub mod schema;
 mod secret;
 pub mod sse;
 pub mod stream;
+pub mod testing;
 mod thread;
 mod tool;
 pub mod transcript;
@@ -31,11 +35,12 @@ pub use crate::{
         Receipt, Run, RunEnd, RunOutcome, Subscription, WeakAgent,
     },
     agent_loop::{Hooks, ToolDecision, TurnDecision},
+    clock::{Clock, SystemClock},
     error::{Error, ErrorKind, Failure, Result},
     event::AgentEvent,
     message::Message,
     model::{Modality, Model, ThinkingBudgets, ThinkingLevel},
-    secret::Secret,
+    secret::{Secret, scrub},
     stream::{
         AssistantStream, LiveMessage, StreamEvent, StreamFn, StreamOptions, StreamRequest,
         Transcript, set_default_stream_fn,

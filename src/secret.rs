@@ -1,32 +1,93 @@
-//! A key or token that never shows up in `Debug` output or text.
+//! Keys and tokens: held so that they cannot be printed by accident, and taken out of texts that others wrote.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
-/// A key or token. `Debug` and `Display` show nothing of it; [`expose`](Secret::expose) gives it away.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
+/// Stands in a text where a key was.
+const REMOVED: &str = "***";
+
+/// A shorter "key" is a placeholder such as `none`, and taking it out would only garble the text.
+const SHORTEST: usize = 6;
+
+/// A key or token whose `Debug` and `Display` show nothing.
+///
+/// # Examples
+///
+/// ```
+/// use steerage::Secret;
+///
+/// let key = Secret::new("sk-12345678");
+/// assert_eq!(key.expose(), "sk-12345678");
+/// assert_eq!(format!("{key:?} {key}"), "Secret(..) ***");
+/// ```
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret {
+    text: Arc<str>,
+}
 
 impl Secret {
-    /// Wraps a key.
-    pub fn new(key: impl Into<String>) -> Secret {
-        Secret(Arc::from(key.into()))
+    /// Makes a secret of `text`.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret { text: text.into().into() }
     }
 
-    /// The key itself, for the header that carries it.
+    /// Returns the text itself, to send it where it belongs.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Tells whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// Takes every secret out of `text`, also where it stands percent-encoded.
+///
+/// Secrets of fewer than six bytes stay: they are placeholders such as `none`.
+pub fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets {
+        let plain = secret.expose();
+        if plain.len() < SHORTEST {
+            continue;
+        }
+        text = replace(text, plain);
+        let encoded = percent_encoded(plain);
+        if encoded != plain {
+            text = replace(text, &encoded);
+        }
+    }
+    text
+}
+
+fn replace(text: String, secret: &str) -> String {
+    if text.contains(secret) { text.replace(secret, REMOVED) } else { text }
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret::new(text)
     }
 }
 
 impl From<&str> for Secret {
-    fn from(key: &str) -> Secret {
-        Secret::new(key)
-    }
-}
-
-impl From<String> for Secret {
-    fn from(key: String) -> Secret {
-        Secret::new(key)
+    fn from(text: &str) -> Secret {
+        Secret::new(text)
     }
 }
 
@@ -38,6 +99,35 @@ impl fmt::Debug for Secret {
 
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        f.write_str(REMOVED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, secret: &str, expected: &str) {
+        assert_eq!(scrub(text, &[Secret::new(secret)]), expected);
+    }
+
+    #[test]
+    fn a_key_is_taken_out_of_a_text_wherever_it_stands() {
+        check(
+            "no key sk-abc123, sorry sk-abc123",
+            "sk-abc123",
+            "no key ***, sorry ***",
+        );
+    }
+
+    #[test]
+    fn a_percent_encoded_key_is_taken_out_too() {
+        check("GET /?key=a%2Bb%3Dcdef", "a+b=cdef", "GET /?key=***");
+    }
+
+    #[test]
+    fn a_placeholder_is_no_key() {
+        check("none of the models", "none", "none of the models");
     }
 }

@@ -1,0 +1,14 @@
+//! What tests of agents need: a scripted server.
+
+pub mod server;
+
+/// The HTTP layer, for benchmarks and tests of it.
+#[cfg(feature = "providers")]
+#[doc(hidden)]
+pub mod http {
+    pub use crate::http::{
+        Attempt, Body, ClientCertificate, Decision, HttpClient, HttpOptions, HttpRequest,
+        HttpResponse, Method, PauseHint, ProxyChoice, Refusal, Retries, RetryPolicy, Rewrite,
+        retry_after,
+    };
+}
