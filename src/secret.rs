@@ -114,11 +114,7 @@ mod tests {
 
     #[test]
     fn a_key_is_taken_out_of_a_text_wherever_it_stands() {
-        check(
-            "no key sk-abc123, sorry sk-abc123",
-            "sk-abc123",
-            "no key ***, sorry ***",
-        );
+        check("no key sk-abc123, sorry sk-abc123", "sk-abc123", "no key ***, sorry ***");
     }
 
     #[test]
