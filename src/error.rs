@@ -4,6 +4,8 @@ use std::{error, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod wording;
+
 /// The usual result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

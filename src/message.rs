@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{error::Failure, model::ThinkingLevel, usage::Usage};
 
+mod ending;
 mod form;
 
 /// One message of a transcript.

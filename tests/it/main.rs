@@ -4,3 +4,6 @@ mod conformance;
 mod partial_json;
 mod sse;
 mod schema;
+#![allow(clippy::needless_pass_by_value)]
+
+mod handoff;
