@@ -1,9 +1,8 @@
 //! All integration tests in one binary.
-
-mod conformance;
-mod partial_json;
-mod sse;
-mod schema;
 #![allow(clippy::needless_pass_by_value)]
 
+mod conformance;
 mod handoff;
+mod partial_json;
+mod schema;
+mod sse;
