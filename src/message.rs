@@ -137,9 +137,6 @@ pub struct ToolResultMessage {
     /// What the host keeps; never sent to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// The result as data, where the tool has an output schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub structured_content: Option<Value>,
     /// What the tool itself cost; not part of the context's accounting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

@@ -88,16 +88,18 @@ impl Run<'_> {
 
     /// A message that was cut off may hold half a call: none of them runs and the model is told.
     fn refuse_all(&mut self, calls: &[Arc<ToolCall>]) -> Result<Batch, Error> {
-        let mut outcomes = Vec::new();
+        let mut batch = Batch { results: Vec::new(), terminates: false };
         for call in calls {
             self.emit(AgentEvent::ToolExecutionStart { call: call.clone() })?;
             let text = "the answer reached its length limit, so this call may be cut off; it was not run: \
                         send it again, in smaller pieces if it is long";
             let outcome = failed(text);
             self.end_call(call, &outcome)?;
-            outcomes.push(outcome);
+            let one =
+                self.add_results(std::slice::from_ref(call), std::slice::from_ref(&outcome))?;
+            batch.results.extend(one.results);
         }
-        self.add_results(calls, &outcomes)
+        Ok(batch)
     }
 
     fn run_in_turn(
@@ -414,7 +416,6 @@ fn result_message(call: &ToolCall, outcome: &ToolOutcome) -> ToolResultMessage {
         tool_name: call.name.clone(),
         content: result.content.clone(),
         details: result.details.clone(),
-        structured_content: result.structured_content.clone(),
         usage: result.usage.clone(),
         is_error: outcome.is_error,
         duration_ms: outcome.duration.map(millis),
