@@ -1,1 +1,235 @@
-//! TLS.
+//! TLS: certificates of one's own, and aborts through it.
+
+use std::net::TcpStream;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
+};
+
+use super::*;
+use crate::{
+    AbortController,
+    http::ClientCertificate,
+    testing::server::{End, Framing, Gate, Request, Stream},
+};
+
+/// An authority that signs what the tests need.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
+    }
+
+    /// Returns a certificate for `name` and its key.
+    fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        roots
+    }
+
+    /// Starts a server with a certificate for `api.test`; `wants_client` makes it ask for one in return.
+    fn server(
+        &self,
+        wants_client: bool,
+        answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Server {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if wants_client {
+            let roots = Arc::new(self.roots());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let (certificate, key) = self.sign("api.test");
+        let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+        let wrap = move |mut socket: TcpStream| {
+            let mut connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+            connection.complete_io(&mut socket)?;
+            Ok(Box::new(StreamOwned::new(connection, socket)) as Box<dyn Stream>)
+        };
+        Server::wrapped(wrap, answer).unwrap()
+    }
+
+    fn options(&self) -> HttpOptions {
+        HttpOptions { ca_certificates: Some(self.issuer.pem()), ..options() }
+    }
+}
+
+/// A request to a server of an authority, and a client that trusts it.
+fn secured(
+    answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+) -> (Server, HttpClient, HttpRequest) {
+    let authority = Authority::new();
+    let server = authority.server(false, answer);
+    let client = client_at(authority.options(), server.address());
+    (server, client, HttpRequest::get("https://api.test/"))
+}
+
+#[test]
+fn a_connection_over_tls_is_used_again() {
+    let (server, client, request) = secured(|_| Response::events(["data: 1\n\n", "data: 2\n\n"]));
+    for _ in 0..3 {
+        assert_eq!(text(send(&client, &request)), "data: 1\n\ndata: 2\n\n");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn a_large_body_goes_through_tls_in_both_directions() {
+    let (_server, client, request) = secured(|request| Response::new(200).text(request.text()));
+    let body = "0123456789".repeat(100_000);
+    let request = HttpRequest::post(request.url, body.clone());
+    assert!(text(send(&client, &request)) == body);
+}
+
+#[test]
+fn an_event_over_tls_is_readable_at_once() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (_server, client, request) =
+        secured(move |_| Response::events(["data: 1\n\n"]).chunk_behind(&held, "data: 2\n\n"));
+    let reports = start(&client, request, &AbortSignal::never());
+    expect_report(&reports, &piece("data: 1\n\n"));
+    gate.open();
+    expect_report(&reports, &piece("data: 2\n\n"));
+    expect_report(&reports, &Report::End(Ok(())));
+}
+
+#[track_caller]
+fn check_abort(response: Response) {
+    let first = !response.chunks.is_empty();
+    let (server, client, request) = secured(move |_| response.clone());
+    let controller = AbortController::new();
+    let reports = start(&client, request, &controller.signal());
+    if first {
+        expect_report(&reports, &piece("first"));
+    } else {
+        assert!(server.wait_for_requests(1, LIMIT));
+    }
+    controller.abort();
+    expect_report(&reports, &ABORTED);
+}
+
+#[test]
+fn a_body_over_tls_that_stands_still_is_aborted() {
+    for framing in [Framing::Chunked, Framing::Length, Framing::Close] {
+        let response = Response { extra_length: 100, ..Response::new(200) };
+        check_abort(response.chunk("first").framing(framing).end(End::Hang));
+    }
+}
+
+#[test]
+fn a_wait_for_headers_over_tls_is_aborted() {
+    check_abort(Response::hang());
+}
+
+#[test]
+fn an_idle_limit_holds_over_tls() {
+    let authority = Authority::new();
+    let server = authority.server(false, |_| Response::new(200).chunk("half").end(End::Hang));
+    let limited =
+        HttpOptions { idle_timeout: Some(Duration::from_millis(50)), ..authority.options() };
+    let client = client_at(limited, server.address());
+    let error = failure(&client, &HttpRequest::get("https://api.test/"));
+    assert_eq!(error.to_string(), "api.test sent nothing more within 0.05 s");
+}
+
+#[test]
+fn a_certificate_of_an_unknown_authority_is_refused() {
+    let server = Authority::new().server(false, |_| Response::new(200));
+    for trusted in [options(), Authority::new().options()] {
+        let client = client_at(trusted, server.address());
+        let error = failure(&client, &HttpRequest::get("https://api.test/"));
+        let begin = "cannot connect to api.test: invalid peer certificate";
+        assert!(error.to_string().starts_with(begin), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Network);
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_certificate_for_another_name_is_refused() {
+    let authority = Authority::new();
+    let server = authority.server(false, |_| Response::new(200));
+    let client = client_at(authority.options(), server.address());
+    let error = failure(&client, &HttpRequest::get("https://other.test/"));
+    assert!(error.to_string().contains("certificate"), "{error}");
+}
+
+#[test]
+fn a_server_may_ask_for_a_certificate_of_the_client() {
+    let authority = Authority::new();
+    let server = authority.server(true, |_| Response::new(200).text("known"));
+    let (certificate, key) = authority.sign("client.test");
+    let known = HttpOptions {
+        client_certificate: Some(ClientCertificate {
+            chain: certificate.pem(),
+            key: key.serialize_pem().into(),
+        }),
+        ..authority.options()
+    };
+    let request = HttpRequest::get("https://api.test/");
+    assert_eq!(text(send(&client_at(known, server.address()), &request)), "known");
+    let unknown = client_at(authority.options(), server.address());
+    assert_eq!(failure(&unknown, &request).kind(), ErrorKind::Network);
+}
+
+#[track_caller]
+fn check_refused(options: HttpOptions, text: &str) {
+    let error = HttpClient::new(options).unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Configuration, text));
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_is_refused_before_the_first_request() {
+    let with = |chain: &str, key: &str| HttpOptions {
+        client_certificate: Some(ClientCertificate { chain: chain.into(), key: key.into() }),
+        ..options()
+    };
+    let pem = Authority::new().issuer.pem();
+    let authority = HttpOptions { ca_certificates: Some("nonsense".into()), ..options() };
+    check_refused(authority, "the certificate of an authority is no PEM text: none found in it");
+    check_refused(
+        with("nonsense", ""),
+        "the certificate of the client is no PEM text: none found in it",
+    );
+    check_refused(with(&pem, "nonsense"), "the key of the client is no PEM text");
+}
+
+#[test]
+fn a_key_that_belongs_to_another_certificate_is_a_mistake_of_the_program() {
+    let authority = Authority::new();
+    let server = authority.server(false, |_| Response::new(200));
+    let (certificate, _) = authority.sign("client.test");
+    let mixed = HttpOptions {
+        client_certificate: Some(ClientCertificate {
+            chain: certificate.pem(),
+            key: KeyPair::generate().unwrap().serialize_pem().into(),
+        }),
+        ..authority.options()
+    };
+    let client = client_at(mixed, server.address());
+    let error = failure(&client, &HttpRequest::get("https://api.test/"));
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+}
