@@ -16,7 +16,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     http::{
         agent::Tls,
-        connect::{Lookup, system_lookup},
+        connect::system_lookup,
         failure::Place,
         proxy::{Found, Proxies},
         response::Context,
@@ -41,6 +41,7 @@ mod url;
 mod tests;
 
 pub use crate::http::{
+    connect::Lookup,
     options::{ClientCertificate, HttpOptions, ProxyChoice},
     request::{Body, HttpRequest, Method},
     response::HttpResponse,
@@ -85,7 +86,7 @@ impl HttpClient {
     }
 
     /// Makes a client that finds the addresses of hosts with `lookup`.
-    pub(crate) fn with_lookup(options: HttpOptions, lookup: &Lookup) -> Result<HttpClient> {
+    pub fn with_lookup(options: HttpOptions, lookup: &Lookup) -> Result<HttpClient> {
         let tls = Tls::new(&options)?;
         let proxies = Proxies::new(&options.proxy);
         if matches!(options.proxy, ProxyChoice::Url { .. }) {
@@ -235,6 +236,9 @@ impl Exchange<'_> {
                 Error::new(ErrorKind::Configuration, text)
             })?
             .map_err(|error| place.error(&error))?;
+        if signal.is_aborted() {
+            return Err(Error::aborted());
+        }
         ticket.head_arrived();
         let context = Context {
             ticket,

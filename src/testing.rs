@@ -1,5 +1,6 @@
-//! What tests of agents need: a scripted server.
+//! What tests of agents need: a scripted server, a clock that stands still.
 
+pub mod clock;
 pub mod server;
 
 /// The HTTP layer, for benchmarks and tests of it.
@@ -8,7 +9,7 @@ pub mod server;
 pub mod http {
     pub use crate::http::{
         Attempt, Body, ClientCertificate, Decision, HttpClient, HttpOptions, HttpRequest,
-        HttpResponse, Method, PauseHint, ProxyChoice, Refusal, Retries, RetryPolicy, Rewrite,
-        retry_after,
+        HttpResponse, Lookup, Method, PauseHint, ProxyChoice, Refusal, Retries, RetryPolicy,
+        Rewrite, retry_after,
     };
 }

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Finds the addresses of `host:port`; may block.
-pub(crate) type Lookup = Arc<dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+pub type Lookup = Arc<dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 /// Asks the system.
 pub(crate) fn system_lookup() -> Lookup {

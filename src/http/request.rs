@@ -2,11 +2,12 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use crate::{http::url::without_query, secret::Secret};
 
-/// Headers that hold a key whoever sets them.
-const SECRET_HEADERS: [&str; 6] =
-    ["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"];
+/// A header whose name has one of these in it holds a key, whoever sets it: `authorization`, `x-api-key`, `cookie`.
+const SECRET_WORDS: [&str; 6] = ["auth", "key", "token", "secret", "cookie", "password"];
 
 /// One request.
 #[derive(Clone, Default)]
@@ -17,8 +18,8 @@ pub struct HttpRequest {
     pub url: String,
     /// The headers in order. `content-length` follows from the body.
     pub headers: Vec<(String, String)>,
-    /// Names of further headers that hold a key, in lower case: like `authorization` they go to the same origin only
-    /// and are taken out of error texts.
+    /// Names of further headers that hold a key. Those whose name says so (`auth`, `key`, `token`, `secret`, `cookie`,
+    /// `password`) need not be listed. They go to the same origin only, and their values are taken out of error texts.
     pub secret_headers: Vec<String>,
     /// The body.
     pub body: Body,
@@ -68,23 +69,28 @@ impl HttpRequest {
     pub fn secret_header(mut self, name: impl Into<String>, value: &Secret) -> HttpRequest {
         let name = name.into();
         if !self.is_secret(&name) {
-            self.secret_headers.push(name.to_ascii_lowercase());
+            self.secret_headers.push(name.clone());
         }
         self.header(name, value.expose())
     }
 
     /// Tells whether a header of this name holds a key.
     pub fn is_secret(&self, name: &str) -> bool {
-        SECRET_HEADERS.iter().any(|it| it.eq_ignore_ascii_case(name))
-            || self.secret_headers.iter().any(|it| it.eq_ignore_ascii_case(name))
+        let name = name.to_ascii_lowercase();
+        SECRET_WORDS.iter().any(|word| name.contains(word))
+            || self.secret_headers.iter().any(|it| it.eq_ignore_ascii_case(&name))
     }
 
-    /// Returns the keys that the headers hold, each whole and without the word before it (`Bearer`, `Basic`).
+    /// Returns the keys that the headers hold: each whole, without the word before it (`Bearer`), and the password in it
+    /// (`Basic`).
     pub fn secrets(&self) -> Vec<Secret> {
         let mut secrets = Vec::new();
         for (_, value) in self.headers.iter().filter(|(name, _)| self.is_secret(name)) {
-            if let Some((_, bare)) = value.split_once(' ') {
+            if let Some((scheme, bare)) = value.split_once(' ') {
                 secrets.push(Secret::new(bare.trim()));
+                if scheme.eq_ignore_ascii_case("basic") {
+                    secrets.extend(password(bare.trim()));
+                }
             }
             secrets.push(Secret::new(value));
         }
@@ -92,6 +98,12 @@ impl HttpRequest {
         secrets.sort_by_key(|it| std::cmp::Reverse(it.expose().len()));
         secrets
     }
+}
+
+/// Returns the password of a `Basic` header.
+fn password(encoded: &str) -> Option<Secret> {
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok()?;
+    Some(Secret::new(decoded.split_once(':')?.1))
 }
 
 impl Method {

@@ -196,6 +196,25 @@ fn listener() -> (TcpListener, std::net::SocketAddr) {
 }
 
 #[test]
+fn a_header_that_sounds_like_a_key_is_one() {
+    let request = HttpRequest::get("").header("x-mine", "1").secret_header("X-Own", &"2".into());
+    for name in ["Authorization", "cf-aig-authorization", "X-API-Key", "x-amz-security-token"] {
+        assert!(request.is_secret(name), "{name}");
+    }
+    assert!(request.is_secret("x-own"));
+    for name in ["x-mine", "content-type", "anthropic-beta", "session-id", "user-agent"] {
+        assert!(!request.is_secret(name), "{name}");
+    }
+}
+
+#[test]
+fn a_password_is_taken_out_of_a_text_too() {
+    let server = Server::start([Response::new(401).text("no user me with hunter22")]).unwrap();
+    let request = get(&server, "/").header("authorization", "Basic bWU6aHVudGVyMjI=");
+    assert_eq!(send(&client(), &request).error_text().unwrap(), "no user me with ***");
+}
+
+#[test]
 fn no_text_shows_a_key() {
     let key = Secret::new("sk-very-secret-123");
     let server = Server::start([

@@ -1,42 +1,26 @@
 //! When a request is sent again.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use parking_lot::Mutex;
+use std::time::UNIX_EPOCH;
 
 use super::*;
 use crate::{
     AbortController,
-    clock::Clock,
+    clock::{Clock, SystemClock},
     http::{Attempt, Decision, Refusal, Retries, RetryPolicy, retry_after},
-    testing::server::End,
+    testing::{clock::RecordingClock, server::End},
 };
 
 /// Sunday, the sixth of November 1994, 08:49:37.
 const NOW: u64 = 784_111_777;
 
-/// Records pauses instead of waiting; fires `abort` in the first one.
-#[derive(Debug, Default)]
-struct Recorder {
-    pauses: Mutex<Vec<Duration>>,
-    abort: Option<AbortController>,
-}
+/// Tells that a pause begins, and waits for an hour.
+#[derive(Debug)]
+struct Sleeper(crossbeam_channel::Sender<()>);
 
-impl Clock for Recorder {
-    fn sleep(&self, duration: Duration, signal: &AbortSignal) -> bool {
-        self.pauses.lock().push(duration);
-        if let Some(abort) = &self.abort {
-            abort.abort();
-        }
-        signal.is_aborted()
-    }
-
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(NOW)
-    }
-
-    fn jitter(&self) -> f64 {
-        0.5
+impl Clock for Sleeper {
+    fn sleep(&self, _: Duration, signal: &AbortSignal) -> bool {
+        let _ = self.0.send(());
+        SystemClock.sleep(Duration::from_hours(1), signal)
     }
 }
 
@@ -146,14 +130,14 @@ fn dates_are_read_across_leap_years() {
     }
 }
 
-fn retries<'a>(policy: &'a RetryPolicy, clock: &'a Recorder) -> Retries<'a> {
+fn retries<'a>(policy: &'a RetryPolicy, clock: &'a RecordingClock) -> Retries<'a> {
     Retries { policy, clock, hint: None }
 }
 
 #[track_caller]
 fn check_sent(script: Vec<Response>, status: Option<u16>, pauses: &[u64]) -> Server {
     let server = Server::start(script).unwrap();
-    let clock = Recorder::default();
+    let clock = RecordingClock::default();
     let policy = RetryPolicy::default();
     let result = client().send_with_retries(
         &HttpRequest::post(server.url(), "body"),
@@ -162,7 +146,7 @@ fn check_sent(script: Vec<Response>, status: Option<u16>, pauses: &[u64]) -> Ser
     );
     assert_eq!(result.ok().map(|it| it.status()), status);
     let expected: Vec<_> = pauses.iter().map(|it| Duration::from_micros(*it)).collect();
-    assert_eq!(*clock.pauses.lock(), expected);
+    assert_eq!(clock.pauses(), expected);
     assert_eq!(server.unused(), 0);
     server
 }
@@ -203,7 +187,7 @@ fn a_stream_that_has_begun_is_not_sent_again() {
 
 #[test]
 fn a_mistake_of_the_program_is_not_sent_again() {
-    let clock = Recorder::default();
+    let clock = RecordingClock::default();
     let policy = RetryPolicy::default();
     let result = client().send_with_retries(
         &HttpRequest::get("nonsense"),
@@ -211,14 +195,14 @@ fn a_mistake_of_the_program_is_not_sent_again() {
         &AbortSignal::never(),
     );
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Configuration);
-    assert!(clock.pauses.lock().is_empty());
+    assert!(clock.pauses().is_empty());
 }
 
 #[test]
 fn a_refused_pause_comes_with_the_answer_and_its_text() {
     let response = Response::json(429, "slow down").header("retry-after", "120");
     let server = Server::start([response]).unwrap();
-    let clock = Recorder::default();
+    let clock = RecordingClock::default();
     let policy = RetryPolicy::default();
     let mut response = client()
         .send_with_retries(&get(&server, "/"), &retries(&policy, &clock), &AbortSignal::never())
@@ -231,27 +215,39 @@ fn a_refused_pause_comes_with_the_answer_and_its_text() {
 fn the_body_may_hint_at_the_pause() {
     let script = [Response::json(429, "{\"retryDelay\":\"7s\"}"), Response::new(200).text("ok")];
     let server = Server::start(script).unwrap();
-    let clock = Recorder::default();
+    let clock = RecordingClock::default();
     let policy = RetryPolicy::default();
     let hint = |body: &str| body.contains("7s").then(|| Duration::from_secs(7));
     let retries = Retries { policy: &policy, clock: &clock, hint: Some(&hint) };
     let response =
         client().send_with_retries(&get(&server, "/"), &retries, &AbortSignal::never()).unwrap();
     assert_eq!(text(response), "ok");
-    assert_eq!(*clock.pauses.lock(), [Duration::from_secs(7)]);
+    assert_eq!(clock.pauses(), [Duration::from_secs(7)]);
 }
 
 #[test]
 fn an_abort_ends_the_pause() {
     let server = Server::start([Response::json(500, "{}")]).unwrap();
     let controller = AbortController::new();
-    let clock = Recorder { abort: Some(controller.clone()), ..Recorder::default() };
-    let policy = RetryPolicy::default();
-    let result = client().send_with_retries(
-        &get(&server, "/"),
-        &retries(&policy, &clock),
-        &controller.signal(),
-    );
-    assert_eq!(result.unwrap_err().kind(), ErrorKind::Aborted);
+    let (sleeps, asleep) = unbounded();
+    let (sender, ended) = unbounded();
+    let (client, request, signal) = (client(), get(&server, "/"), controller.signal());
+    let body = move || {
+        let (policy, clock) = (RetryPolicy::default(), Sleeper(sleeps));
+        let retries = Retries { policy: &policy, clock: &clock, hint: None };
+        let result = client.send_with_retries(&request, &retries, &signal);
+        let _ = sender.send(result.map(|it| it.status()).map_err(|it| it.kind()));
+    };
+    crate::thread::spawn("test-request", body).unwrap();
+    asleep.recv_timeout(LIMIT).unwrap();
+    controller.abort();
+    assert_eq!(ended.recv_timeout(LIMIT), Ok(Err(ErrorKind::Aborted)));
     assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn the_jitter_of_the_system_is_a_part_of_one() {
+    let drawn: Vec<_> = (0..100).map(|_| SystemClock.jitter()).collect();
+    assert!(drawn.iter().all(|it| (0.0..1.0).contains(it)), "{drawn:?}");
+    assert!(drawn.iter().any(|it| it.to_bits() != drawn[0].to_bits()), "{drawn:?}");
 }
