@@ -18,6 +18,8 @@ mod http;
 pub mod message;
 mod model;
 pub mod partial_json;
+#[cfg(feature = "providers")]
+pub mod provider;
 pub mod schema;
 mod secret;
 pub mod sse;

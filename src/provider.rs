@@ -1,0 +1,42 @@
+//! Providers: each wire API of the vendors is a [`StreamFn`](crate::StreamFn) of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::{Clock, SystemClock},
+    secret::Secret,
+};
+
+pub(crate) mod driver;
+pub(crate) mod failure;
+pub(crate) mod headers;
+
+pub use crate::http::{ClientCertificate, HttpClient, HttpOptions, ProxyChoice};
+
+/// How a provider reaches its vendor; the same for all wire APIs.
+#[derive(Debug, Clone)]
+pub struct ProviderOptions {
+    /// The key for requests that bring none. Default: none, and no key is sent.
+    pub api_key: Option<Secret>,
+    /// Sends the requests. Default: the client of the process.
+    pub client: HttpClient,
+    /// How long a stream may go on without an event; comments that keep a connection alive are none. Default: for ever, as
+    /// models may think for long. [`HttpOptions::idle_timeout`] limits silence of the connection.
+    pub event_timeout: Option<Duration>,
+    /// How many bytes one event may have. Default: 16 MiB.
+    pub max_event_bytes: usize,
+    /// The time, for pauses between attempts. Default: the system's.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for ProviderOptions {
+    fn default() -> ProviderOptions {
+        ProviderOptions {
+            api_key: None,
+            client: HttpClient::shared(),
+            event_timeout: None,
+            max_event_bytes: 16 << 20,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Runs one request: sends it, feeds the frames of its answer to a decoder, and hands out the events.
+
+use std::{
+    collections::VecDeque,
+    fmt, mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    abort::AbortSignal,
+    error::{Error, ErrorKind},
+    http::{HttpRequest, HttpResponse, Retries, RetryPolicy},
+    model::Model,
+    provider::{ProviderOptions, failure},
+    secret::{Secret, scrub},
+    sse::{SseDecoder, SseOptions},
+    stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamOptions},
+    thread,
+};
+
+/// Events that wait to be handed out.
+pub(crate) type Events = VecDeque<StreamEvent>;
+
+/// Understands the frames of one response. It does no I/O: the same frames give the same events, however they arrived.
+///
+/// After an error, or after it gave a terminal event, it is asked nothing more.
+pub(crate) trait FrameDecoder: Send {
+    /// Takes a frame. An error ends the stream; what was pushed before it still counts.
+    fn frame(&mut self, event: Option<&str>, data: &str, events: &mut Events) -> Result<(), Error>;
+
+    /// Takes the end of the body: gives the terminal event, or an error if something is missing.
+    fn end(&mut self, events: &mut Events) -> Result<(), Error>;
+
+    /// Prepares for the terminal event of a failure, which follows. By default nothing is left to say.
+    fn fail(&mut self, error: &Error, events: &mut Events) {
+        let _ = (error, events);
+    }
+}
+
+/// A request that is ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Where and how; its body is made of `payload`.
+    pub(crate) http: HttpRequest,
+    /// The body, for hooks to see and change.
+    pub(crate) payload: Value,
+    /// Puts right what a hook must not change. None for most.
+    pub(crate) after_hook: Option<fn(&mut Value)>,
+}
+
+/// The stream of one request.
+pub(crate) struct ProviderStream<D> {
+    state: State,
+    decoder: D,
+    events: Events,
+    sse: SseDecoder,
+    has_frames: bool,
+    last_frame: Instant,
+    context: Context,
+}
+
+/// What stays the same from the request to the end of its response.
+struct Context {
+    model: Arc<Model>,
+    hooks: RequestHooks,
+    policy: RetryPolicy,
+    provider: ProviderOptions,
+    secrets: Vec<Secret>,
+    signal: AbortSignal,
+}
+
+enum State {
+    Unsent(Box<Call>),
+    Reading(HttpResponse),
+    /// The terminal event is in the queue or out; the response is kept if its connection is worth it.
+    Ended(Option<HttpResponse>),
+}
+
+impl<D: FrameDecoder> ProviderStream<D> {
+    /// Prepares the stream. Nothing is sent before the first event is asked for. What failed on the way to `call` becomes
+    /// the only event.
+    pub(crate) fn new(
+        call: Result<Call, Error>,
+        decoder: D,
+        model: Arc<Model>,
+        options: &StreamOptions,
+        provider: &ProviderOptions,
+        signal: &AbortSignal,
+    ) -> ProviderStream<D> {
+        let retries = RetryPolicy::default();
+        let policy = RetryPolicy {
+            max_retries: options.max_retries.unwrap_or(retries.max_retries),
+            max_retry_delay: options
+                .max_retry_delay_ms
+                .map_or(retries.max_retry_delay, Duration::from_millis),
+        };
+        let secrets = call.as_ref().map(|call| call.http.secrets()).unwrap_or_default();
+        let context = Context {
+            model,
+            hooks: options.hooks.clone(),
+            policy,
+            provider: provider.clone(),
+            secrets,
+            signal: signal.clone(),
+        };
+        let sse = SseOptions { max_bytes: provider.max_event_bytes, ..SseOptions::default() };
+        let mut stream = ProviderStream {
+            state: State::Ended(None),
+            decoder,
+            events: Events::new(),
+            sse: SseDecoder::new(sse),
+            has_frames: false,
+            last_frame: Instant::now(),
+            context,
+        };
+        match call {
+            Ok(call) => stream.state = State::Unsent(Box::new(call)),
+            Err(error) => stream.fail(error),
+        }
+        stream
+    }
+
+    /// Puts at least one event into the queue, unless the stream has ended.
+    fn advance(&mut self) {
+        match mem::replace(&mut self.state, State::Ended(None)) {
+            State::Unsent(call) => match self.context.send(*call) {
+                Ok(response) => {
+                    self.state = State::Reading(response);
+                    self.last_frame = Instant::now();
+                    self.events.push_back(StreamEvent::Start);
+                }
+                Err(error) => self.fail(error),
+            },
+            State::Reading(response) => self.read(response),
+            ended @ State::Ended(_) => self.state = ended,
+        }
+    }
+
+    /// Reads until there is an event.
+    fn read(&mut self, mut response: HttpResponse) {
+        let outcome = loop {
+            if self.context.signal.is_aborted() {
+                break Err(Error::aborted());
+            }
+            match self.decode() {
+                Ok(()) if self.has_ended() => {
+                    self.state = State::Ended(Some(response));
+                    return;
+                }
+                Ok(()) if self.events.is_empty() => {}
+                outcome => break outcome,
+            }
+            if let Err(error) = self.receive(&mut response) {
+                break Err(error);
+            }
+        };
+        match outcome {
+            Ok(()) => self.state = State::Reading(response),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Decodes frames that have arrived whole until there is an event.
+    fn decode(&mut self) -> Result<(), Error> {
+        while self.events.is_empty() {
+            let Some(frame) = self.sse.next_frame() else { break };
+            let frame = frame?;
+            self.has_frames = true;
+            self.last_frame = Instant::now();
+            self.context.show_frame(frame.data)?;
+            self.decoder.frame(frame.event, frame.data, &mut self.events)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes and takes them, or takes the end.
+    fn receive(&mut self, response: &mut HttpResponse) -> Result<(), Error> {
+        let limit = self.context.provider.event_timeout;
+        let deadline = limit.and_then(|limit| self.last_frame.checked_add(limit));
+        response.set_deadline(deadline);
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_late() {
+            return Err(silent(response, limit));
+        }
+        match response.fill() {
+            Ok([]) => self.finish(response),
+            Ok(bytes) => {
+                let amount = bytes.len();
+                self.sse.push(bytes);
+                response.consume(amount);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Network && is_late() => {
+                Err(silent(response, limit))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the end of the body: a last frame without its blank line, then the end itself.
+    fn finish(&mut self, response: &HttpResponse) -> Result<(), Error> {
+        self.sse.finish();
+        loop {
+            let before = self.events.len();
+            let Some(frame) = self.sse.next_frame() else { break };
+            let frame = frame?;
+            self.has_frames = true;
+            self.context.show_frame(frame.data)?;
+            self.decoder.frame(frame.event, frame.data, &mut self.events)?;
+            if self.events.len() > before && self.has_ended() {
+                return Ok(());
+            }
+        }
+        let result = self.decoder.end(&mut self.events);
+        result.map_err(|error| self.explain(error, response))
+    }
+
+    /// A response that was no event stream says itself why.
+    fn explain(&self, error: Error, response: &HttpResponse) -> Error {
+        let text = self.sse.foreign_text().trim();
+        if text.is_empty() {
+            return error;
+        }
+        if let Ok(Value::Object(body)) = serde_json::from_str(text)
+            && let Some(said) = body.get("error").filter(|it| !it.is_null())
+        {
+            return failure::in_stream(said);
+        }
+        if self.has_frames {
+            return error;
+        }
+        let kind = response.header("content-type").unwrap_or("no content type");
+        let shown: String = text.chars().take(200).collect();
+        let message = format!("{error}; {} answered with {kind}: {shown}", response.host());
+        Error::from_failure(error.failure().clone(), message)
+    }
+
+    /// Decodes the next event if it is here already, so that `more_is_ready` can tell. Nothing more after an abort.
+    fn look_ahead(&mut self) {
+        let is_reading = matches!(self.state, State::Reading(_));
+        if !is_reading || !self.events.is_empty() || self.context.signal.is_aborted() {
+            return;
+        }
+        match self.decode() {
+            Ok(()) if self.has_ended() => {
+                if let State::Reading(response) = mem::replace(&mut self.state, State::Ended(None))
+                {
+                    self.state = State::Ended(Some(response));
+                }
+            }
+            Ok(()) => {}
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.events.back().is_some_and(StreamEvent::is_terminal)
+    }
+
+    fn fail(&mut self, error: Error) {
+        let error = if self.context.signal.is_aborted() { Error::aborted() } else { error };
+        self.decoder.fail(&error, &mut self.events);
+        self.events.push_back(match error.kind() {
+            ErrorKind::Aborted => StreamEvent::aborted(),
+            _ => {
+                let text = scrub(error.message(), &self.context.secrets);
+                StreamEvent::failed(&Error::from_failure(error.failure().clone(), text))
+            }
+        });
+        self.state = State::Ended(None);
+    }
+}
+
+impl Context {
+    fn send(&self, call: Call) -> Result<HttpResponse, Error> {
+        let Call { mut http, mut payload, after_hook } = call;
+        if self.signal.is_aborted() {
+            return Err(Error::aborted());
+        }
+        if let Some(hook) = &self.hooks.on_payload
+            && let Some(changed) = run_hook("on_payload", || hook(&payload, &self.model))?
+        {
+            payload = changed;
+            if let Some(fix) = after_hook {
+                fix(&mut payload);
+            }
+        }
+        let body = serde_json::to_vec(&payload).map_err(|error| {
+            Error::new(ErrorKind::Configuration, format!("the request body is no JSON: {error}"))
+        })?;
+        http.body = body.into();
+        let retries = Retries {
+            policy: &self.policy,
+            clock: &*self.provider.clock,
+            hint: Some(&failure::pause_in),
+        };
+        let mut response = self.provider.client.send_with_retries(&http, &retries, &self.signal)?;
+        if !response.is_success() {
+            return Err(failure::of_response(&mut response, &self.model.provider)?);
+        }
+        if let Some(hook) = &self.hooks.on_response {
+            let meta =
+                ResponseMeta { status: response.status(), headers: response.headers().to_vec() };
+            run_hook("on_response", || hook(&meta, &self.model))?;
+        }
+        Ok(response)
+    }
+
+    /// Shows a frame to the host, if it wants to see them.
+    fn show_frame(&self, data: &str) -> Result<(), Error> {
+        let Some(hook) = &self.hooks.on_provider_stream_event else { return Ok(()) };
+        match serde_json::from_str(data) {
+            Ok(event) => run_hook("on_provider_stream_event", || hook(&event, &self.model)),
+            // Whether this is an end mark or an error is for the decoder to say.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn silent(response: &HttpResponse, limit: Option<Duration>) -> Error {
+    let message = format!(
+        "{} sent no event within {} s, although the connection is open",
+        response.host(),
+        limit.unwrap_or_default().as_secs_f64()
+    );
+    Error::new(ErrorKind::Network, message)
+}
+
+fn run_hook<T>(name: &str, body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    thread::catch(body).unwrap_or_else(|panic| {
+        Err(Error::new(ErrorKind::Callback, format!("the hook {name} panicked: {panic}")))
+    })
+}
+
+impl<D: FrameDecoder> Iterator for ProviderStream<D> {
+    type Item = StreamEvent;
+
+    fn next(&mut self) -> Option<StreamEvent> {
+        if self.events.is_empty() {
+            self.advance();
+        }
+        let event = self.events.pop_front()?;
+        self.look_ahead();
+        Some(event)
+    }
+}
+
+impl<D: FrameDecoder> AssistantStream for ProviderStream<D> {
+    fn more_is_ready(&self) -> bool {
+        !self.events.is_empty()
+    }
+}
+
+impl<D> Drop for ProviderStream<D> {
+    /// Cancels the request, or leaves the connection of a complete response to the next one.
+    fn drop(&mut self) {
+        if let State::Ended(Some(response)) = mem::replace(&mut self.state, State::Ended(None)) {
+            response.finish();
+        }
+    }
+}
+
+impl<D> fmt::Debug for ProviderStream<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Unsent(_) => "unsent",
+            State::Reading(_) => "reading",
+            State::Ended(_) => "ended",
+        };
+        f.debug_struct("ProviderStream").field("state", &state).finish_non_exhaustive()
+    }
+}
