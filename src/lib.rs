@@ -1,4 +1,80 @@
-//! A complete LLM agent for programs without an async runtime.
+//! A complete LLM agent for programs without an async runtime: games, desktop programs, command-line tools, services.
+//!
+//! An [`Agent`] holds a conversation with a model, runs the tools that the model calls, streams, is steered while it works
+//! and aborted at once. Everything blocks or returns at once; nothing needs an executor. The low-level loop
+//! ([`agent_loop`]) and the streams ([`StreamFn`]) work without an agent.
+//!
+//! # The first minute
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use steerage::{Agent, AgentOptions, Tool, testing::Scripted};
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! let add = Tool::new("add", "Adds two numbers", |args: Add, _| Ok((args.a + args.b).to_string()));
+//! let model = Scripted::new(["Hello!"]);
+//! let options = AgentOptions { stream: Some(model.clone().into()), tools: vec![add], ..AgentOptions::default() };
+//! let agent = Agent::new(model.model(), options)?;
+//! let _subscription = agent.subscribe(|event, _signal| {
+//!     if let Some(text) = event.text_delta() {
+//!         print!("{text}");
+//!     }
+//!     Ok(())
+//! });
+//! agent.prompt("Hello!")?.wait()?;
+//! # Ok::<(), steerage::Error>(())
+//! ```
+//!
+//! # The architecture
+//!
+//! A layer may use those below it; a test checks the arrows.
+//!
+//! ```text
+//!  L6  builtin                                                  built on the agent
+//!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
+//!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
+//!  L3  provider, models; http (private) under them              one folder for each wire API
+//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)
+//!  L1  sse   partial_json   schema   transcript                 pure
+//!  L0  message   model   usage   error   secret                 pure
+//!      abort, thread, clock                                     beside L0
+//! ```
+//!
+//! L0 and L1 do no I/O, start no thread and read no clock but for timestamps. Decoders are state machines: bytes or frames
+//! in, events out. A stream is pulled by the loop; dropping it cancels its request. A message under construction lives
+//! once ([`LiveMessage`]) and every event is lean, so that streaming costs what arrives.
+//!
+//! # Threads
+//!
+//! | thread | owner | does | ends when |
+//! |---|---|---|---|
+//! | the host's | host | calls the handles; nothing of it blocks but what says so | - |
+//! | `agent-run-N` | agent N, from its first run on | runs the loop, reads the stream, runs hooks, tells listeners | the last handle is dropped and the run has ended |
+//! | `listener-N` | a [`Subscription`] | runs one listener, event by event | it is unsubscribed or the agent is gone |
+//! | `tool-N` | a [`ToolPool`] | run tools | the pool is dropped, or replaced because a tool is stuck |
+//! | `tool-standin-N` | a [`ToolPool`] | runs tools in place of one that waits for others | that wait ends |
+//! | `http-…` | a request | looks a name up and connects | connected, failed, or given up |
+//! | `steerage-timer` | process | fires deadlines | no deadline is pending |
+//!
+//! # What may never happen
+//!
+//! - A lock is held while a tool, hook, listener, stream function or any other code of the host runs.
+//! - After [`Agent::abort`] has returned, a request, a tool, or a hook but `after_tool_call` and `finish_turn` starts.
+//! - A call of a complete message has no result, or two, when the run has ended.
+//! - A panic of the host's code ends a thread of this crate, or the process.
+//! - Dropping a handle blocks.
+//! - A key shows up in an error, a log line or `Debug` output.
+//!
+//! # Features
+//!
+//! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
+//! arguments) are on by default. Without them the crate is the agent, its loop, tools and the scripted model.
 #![warn(
     missing_docs,
     clippy::unwrap_used,

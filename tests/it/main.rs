@@ -6,3 +6,4 @@ mod handoff;
 mod partial_json;
 mod schema;
 mod sse;
+mod tidy;
