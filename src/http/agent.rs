@@ -49,6 +49,8 @@ pub(crate) fn agent(
         .max_response_header_size(INPUT_BUFFER - 1);
     #[cfg(feature = "rustls")]
     let builder = builder.tls_config(tls.0.clone());
+    #[cfg(not(feature = "rustls"))]
+    let _ = tls;
     let connector = ().chain(ConnectProxyConnector::default()).chain(Dial { lookup });
     Agent::with_parts(builder.build(), Tls::wrap(connector), Later)
 }

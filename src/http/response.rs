@@ -133,7 +133,7 @@ impl HttpResponse {
 
     /// Takes `amount` of the bytes that [`fill`](Self::fill) returned.
     pub fn consume(&mut self, amount: usize) {
-        self.body.start = (self.body.start + amount).min(self.body.end);
+        self.body.start = self.body.start.saturating_add(amount).min(self.body.end);
     }
 
     /// Sets a time at which a blocked [`fill`](Self::fill) gives up, whatever the idle limit.

@@ -5,5 +5,6 @@ mod conformance;
 mod handoff;
 mod partial_json;
 mod schema;
+mod server;
 mod sse;
 mod tidy;

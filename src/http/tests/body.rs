@@ -223,3 +223,25 @@ fn headers_are_told_in_lower_case() {
     assert_eq!(response.header("Request-ID"), Some("r1"));
     assert!(response.headers().contains(&("request-id".into(), "r1".into())));
 }
+
+#[test]
+fn a_rewriting_client_asks_elsewhere_on_the_same_connections() {
+    let server = Server::answering(|_| Response::new(200).text("ok")).unwrap();
+    let plain = client();
+    let url = server.url();
+    let rewriting = plain.rewriting(move |asked| asked.replace("https://api.test", &url));
+    assert_eq!(text(send(&rewriting, &HttpRequest::get("https://api.test/v1?x=1"))), "ok");
+    assert_eq!(text(send(&plain, &get(&server, "/v2"))), "ok");
+    let paths: Vec<_> = server.requests().into_iter().map(|it| it.path).collect();
+    assert_eq!(paths, ["/v1?x=1", "/v2"]);
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn the_client_of_the_process_is_one() {
+    let server = Server::answering(|_| Response::new(200).text("ok")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(text(send(&HttpClient::shared(), &get(&server, "/"))), "ok");
+    }
+    assert_eq!(server.connections(), 1);
+}

@@ -1,13 +1,6 @@
 //! TLS: certificates of one's own, and aborts through it.
 
-use std::net::TcpStream;
-
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::{
-    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::WebPkiClientVerifier,
-};
+use rcgen::KeyPair;
 
 use super::*;
 use crate::{
@@ -16,63 +9,24 @@ use crate::{
     testing::server::{End, Framing, Gate, Request, Stream},
 };
 
-/// An authority that signs what the tests need.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
+#[path = "../../../tests/support/authority.rs"]
+mod authority;
+
+use authority::Authority;
 
 impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
-    }
-
-    /// Returns a certificate for `name` and its key.
-    fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).unwrap();
-        roots
-    }
-
-    /// Starts a server with a certificate for `api.test`; `wants_client` makes it ask for one in return.
     fn server(
         &self,
         wants_client: bool,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Server {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = if wants_client {
-            let roots = Arc::new(self.roots());
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            builder.with_client_cert_verifier(verifier.build().unwrap())
-        } else {
-            builder.with_no_client_auth()
-        };
-        let (certificate, key) = self.sign("api.test");
-        let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
-        let wrap = move |mut socket: TcpStream| {
-            let mut connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-            connection.complete_io(&mut socket)?;
-            Ok(Box::new(StreamOwned::new(connection, socket)) as Box<dyn Stream>)
-        };
-        Server::wrapped(wrap, answer).unwrap()
+        let accept = self.acceptor(wants_client);
+        Server::wrapped(move |socket| Ok(Box::new(accept(socket)?) as Box<dyn Stream>), answer)
+            .unwrap()
     }
 
     fn options(&self) -> HttpOptions {
-        HttpOptions { ca_certificates: Some(self.issuer.pem()), ..options() }
+        HttpOptions { ca_certificates: Some(self.pem()), ..options() }
     }
 }
 
@@ -207,7 +161,7 @@ fn a_certificate_that_cannot_be_read_is_refused_before_the_first_request() {
         client_certificate: Some(ClientCertificate { chain: chain.into(), key: key.into() }),
         ..options()
     };
-    let pem = Authority::new().issuer.pem();
+    let pem = Authority::new().pem();
     let authority = HttpOptions { ca_certificates: Some("nonsense".into()), ..options() };
     check_refused(authority, "the certificate of an authority is no PEM text: none found in it");
     check_refused(

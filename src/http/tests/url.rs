@@ -56,3 +56,15 @@ fn what_is_no_url_is_refused_with_the_reason() {
         "`(hidden)` is no URL that can be asked: invalid uri character",
     );
 }
+
+#[cfg(not(feature = "rustls"))]
+#[test]
+fn a_build_without_tls_says_so() {
+    let server = Server::start([]).unwrap();
+    let client = client_at(options(), server.address());
+    let error = failure(&client, &HttpRequest::get("https://api.test/"));
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("this build has no TLS"), "{error}");
+    let certified = HttpOptions { ca_certificates: Some("x".into()), ..options() };
+    assert_eq!(HttpClient::new(certified).unwrap_err().kind(), ErrorKind::Configuration);
+}
