@@ -17,7 +17,9 @@ use crate::{
 mod event;
 mod live;
 mod options;
+mod playback;
 
+pub(crate) use crate::stream::playback::{Cut, Pace, Playback, TOKEN};
 pub use crate::stream::{
     event::{ResponseInfo, StreamEvent},
     live::LiveMessage,

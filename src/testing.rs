@@ -1,7 +1,10 @@
-//! What tests of agents need: a scripted server, a clock that stands still.
+//! What tests of agents need: a scripted model, a scripted server, a clock that stands still.
 
 pub mod clock;
+pub mod scripted;
 pub mod server;
+
+pub use crate::testing::scripted::{Answer, Scripted, ScriptedOptions};
 
 /// The HTTP layer, for benchmarks and tests of it.
 #[cfg(feature = "providers")]
