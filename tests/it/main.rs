@@ -6,5 +6,6 @@ mod handoff;
 mod partial_json;
 mod schema;
 mod server;
+mod scripted;
 mod sse;
 mod tidy;
