@@ -8,7 +8,13 @@ use std::{
     },
 };
 
-use crate::{agent::options::QueueMode, message::Message};
+use crate::{
+    agent::{
+        Agent,
+        options::{Prompt, QueueMode},
+    },
+    message::Message,
+};
 
 /// Tells what became of a message that was queued.
 #[derive(Debug, Clone)]
@@ -37,6 +43,76 @@ pub struct QueuedMessage {
     pub steers: bool,
     /// The message.
     pub message: Arc<Message>,
+}
+
+/// The queues of messages that wait for a run.
+impl Agent {
+    /// Queues a message that the run takes as soon as the present turn is complete, before it asks the model again.
+    /// While no run is active it waits for the next one.
+    pub fn steer(&self, message: impl Into<Prompt>) -> Receipt {
+        self.enqueue(message.into(), true)
+    }
+
+    /// Queues a message that the run takes when it would stop. While no run is active it waits for the next one.
+    pub fn follow_up(&self, message: impl Into<Prompt>) -> Receipt {
+        self.enqueue(message.into(), false)
+    }
+
+    fn enqueue(&self, prompt: Prompt, steers: bool) -> Receipt {
+        let mut state = self.core().state.lock();
+        let mut receipt = Receipt::dropped();
+        for message in prompt.messages {
+            let id = state.next_id();
+            receipt = state.queue(steers).push(id, message);
+        }
+        receipt
+    }
+
+    /// Drops the queued steering messages.
+    pub fn clear_steering_queue(&self) {
+        self.core().state.lock().steering.clear();
+    }
+
+    /// Drops the queued follow-up messages.
+    pub fn clear_follow_up_queue(&self) {
+        self.core().state.lock().follow_ups.clear();
+    }
+
+    /// Drops all queued messages.
+    pub fn clear_all_queues(&self) {
+        let mut state = self.core().state.lock();
+        state.steering.clear();
+        state.follow_ups.clear();
+    }
+
+    /// Whether any message is queued.
+    pub fn has_queued_messages(&self) -> bool {
+        let state = self.core().state.lock();
+        !state.steering.is_empty() || !state.follow_ups.is_empty()
+    }
+
+    /// What the next poll would give: steering messages first, else follow-ups. Consumes nothing.
+    pub fn peek_queued_messages(&self) -> Vec<Arc<Message>> {
+        let state = self.core().state.lock();
+        let steering = state.steering.peek(state.options.steering_mode);
+        if steering.is_empty() {
+            state.follow_ups.peek(state.options.follow_up_mode)
+        } else {
+            steering
+        }
+    }
+
+    /// Lists the queued messages, steering ones first.
+    pub fn queued(&self) -> Vec<QueuedMessage> {
+        let state = self.core().state.lock();
+        state.steering.list(true).chain(state.follow_ups.list(false)).collect()
+    }
+
+    /// Takes a queued message back; `None` if it is no longer queued.
+    pub fn remove(&self, id: u64) -> Option<Arc<Message>> {
+        let mut state = self.core().state.lock();
+        state.steering.remove(id).or_else(|| state.follow_ups.remove(id))
+    }
 }
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ mod conformance;
 mod handoff;
 mod partial_json;
 mod schema;
-mod server;
 mod scripted;
+mod server;
 mod sse;
 mod tidy;
