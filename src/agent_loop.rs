@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    abort::AbortSignal,
+    abort::{AbortController, AbortSignal},
     error::{Error, ErrorKind},
     event::AgentEvent,
     message::{Message, StopReason, shared},
@@ -48,6 +48,22 @@ pub trait EventSink {
     /// Takes several updates of one message that were there at once.
     fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
         events.into_iter().try_for_each(|event| self.emit(event))
+    }
+
+    /// Takes updates without waiting until they are handled, which [`settle`](EventSink::settle) does before the next event.
+    /// Whatever fails meanwhile fires `interrupt`, so that the loop does not wait for the server in vain.
+    fn post_updates(
+        &mut self,
+        events: Vec<AgentEvent>,
+        interrupt: &AbortController,
+    ) -> Result<(), Error> {
+        let _ = interrupt;
+        self.emit_updates(events)
+    }
+
+    /// Waits until what was posted is handled.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
     }
 }
 

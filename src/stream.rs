@@ -54,6 +54,12 @@ pub trait AssistantStream: Iterator<Item = StreamEvent> + Send {
     fn more_is_ready(&self) -> bool {
         false
     }
+
+    /// Whether `next` may be called while the listeners are still at work on the event before. They are done with it before
+    /// they get the next one all the same; only waiting for the server overlaps with them. The default says no.
+    fn may_read_ahead(&self) -> bool {
+        false
+    }
 }
 
 /// What a model is asked.

@@ -12,9 +12,9 @@ use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
-    abort::AbortSignal,
+    abort::{AbortController, AbortSignal},
     agent::{
-        listeners::Listener,
+        listeners::{Delivery, Listener},
         observers::Observer,
         options::{AgentOptions, QueueMode},
         queue::Queue,
@@ -55,6 +55,12 @@ pub(super) struct State {
     listeners: Vec<Arc<Listener>>,
     observers: Vec<Arc<Observer>>,
     next_id: u64,
+}
+
+/// Events that a listener is at work on.
+pub(super) struct Posted {
+    listener: Arc<Listener>,
+    events: Arc<[AgentEvent]>,
 }
 
 /// The message that is being added.
@@ -101,25 +107,73 @@ impl Core {
     /// Reduces events into the state, then tells the observers and each listener, one after another.
     pub(super) fn tell(
         &self,
-        events: &Arc<[AgentEvent]>,
+        events: Arc<[AgentEvent]>,
         signal: &AbortSignal,
     ) -> Result<(), Error> {
-        let (observers, mut next) = {
+        match self.begin(events, signal, None) {
+            Some(posted) => self.settle(posted, signal),
+            None => Ok(()),
+        }
+    }
+
+    /// Reduces events into the state, tells the observers, and hands them to the first listener without waiting for it.
+    pub(super) fn begin(
+        &self,
+        events: Arc<[AgentEvent]>,
+        signal: &AbortSignal,
+        interrupt: Option<&AbortController>,
+    ) -> Option<Posted> {
+        let (observers, first) = {
             let mut state = self.state.lock();
-            for event in &**events {
+            for event in &*events {
                 state.apply(event);
             }
             (state.observers.clone(), state.listeners.first().cloned())
         };
-        self.tell_observers(&observers, events);
-        let line = lineage::current();
-        while let Some(listener) = next {
-            listener.deliver(events, signal, line.clone())?;
-            // Looked up anew: a listener may subscribe and unsubscribe others, which counts for this event already.
-            let state = self.state.lock();
-            next = state.listeners.iter().find(|it| it.id > listener.id).cloned();
+        self.tell_observers(&observers, &events);
+        self.post(first?, events, signal, interrupt)
+    }
+
+    /// Waits for the listener that has the events, then tells the ones after it.
+    pub(super) fn settle(&self, posted: Posted, signal: &AbortSignal) -> Result<(), Error> {
+        let mut posted = Some(posted);
+        while let Some(Posted { listener, events }) = posted {
+            listener.settle()?;
+            let next = self.after(&listener);
+            posted = next.and_then(|next| self.post(next, events, signal, None));
         }
         Ok(())
+    }
+
+    /// Hands events to a listener, or to the first after it that takes them.
+    fn post(
+        &self,
+        listener: Arc<Listener>,
+        events: Arc<[AgentEvent]>,
+        signal: &AbortSignal,
+        interrupt: Option<&AbortController>,
+    ) -> Option<Posted> {
+        let mut next = Some(listener);
+        while let Some(listener) = next {
+            let delivery = Delivery {
+                events: events.clone(),
+                signal: signal.clone(),
+                line: lineage::current(),
+                interrupt: interrupt.cloned(),
+            };
+            if listener.post(delivery) {
+                return Some(Posted { listener, events });
+            }
+            next = self.after(&listener);
+        }
+        None
+    }
+
+    /// The next listener. Looked up anew each time: a listener may subscribe and unsubscribe others, which counts for this
+    /// event already.
+    fn after(&self, listener: &Listener) -> Option<Arc<Listener>> {
+        let state = self.state.lock();
+        state.listeners.iter().find(|it| it.id > listener.id).cloned()
     }
 
     fn tell_observers(&self, observers: &[Arc<Observer>], events: &Arc<[AgentEvent]>) {
@@ -165,9 +219,10 @@ impl State {
             AgentEvent::MessageStart { message } => {
                 self.streaming = Some(Streaming::Whole(message.clone()))
             }
-            AgentEvent::MessageUpdate { message, .. } => {
-                self.streaming = Some(Streaming::Live(message.clone()))
-            }
+            AgentEvent::MessageUpdate { message, .. } => match &self.streaming {
+                Some(Streaming::Live(live)) if live.is_same(message) => (),
+                _ => self.streaming = Some(Streaming::Live(message.clone())),
+            },
             AgentEvent::MessageEnd { message } => {
                 self.streaming = None;
                 Arc::make_mut(&mut self.messages).push(message.clone());

@@ -11,7 +11,7 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    abort::AbortSignal,
+    abort::{AbortController, AbortSignal},
     agent::core::Core,
     agent_loop::callback_error,
     error::{Error, ErrorKind},
@@ -31,22 +31,24 @@ pub struct Subscription {
 /// The run's side of a listener.
 pub(super) struct Listener {
     pub(super) id: u64,
-    active: AtomicBool,
+    active: Arc<AtomicBool>,
     /// One delivery at a time: the run waits for its answer before the next.
     deliveries: Sender<Delivery>,
     answers: Receiver<Result<(), Error>>,
 }
 
+/// Events on their way to a listener.
 pub(super) struct Delivery {
-    events: Arc<[AgentEvent]>,
-    signal: AbortSignal,
-    line: Option<Arc<lineage::Lineage>>,
+    pub(super) events: Arc<[AgentEvent]>,
+    pub(super) signal: AbortSignal,
+    pub(super) line: Option<Arc<lineage::Lineage>>,
+    /// Fired when the listener fails, for a run that does not wait for the answer at once.
+    pub(super) interrupt: Option<AbortController>,
 }
 
 /// The thread's side of a listener.
 struct Actor<F> {
-    /// Weak, since the thread ends when the run's side is gone.
-    listener: Weak<Listener>,
+    active: Arc<AtomicBool>,
     deliveries: Receiver<Delivery>,
     answers: Sender<Result<(), Error>>,
     callback: F,
@@ -88,14 +90,15 @@ impl Listener {
     {
         let (delivery_sender, delivery_receiver) = bounded(1);
         let (answer_sender, answer_receiver) = bounded(1);
+        let active = Arc::new(AtomicBool::new(true));
         let listener = Arc::new(Listener {
             id,
-            active: AtomicBool::new(true),
+            active: active.clone(),
             deliveries: delivery_sender,
             answers: answer_receiver,
         });
         let actor = Actor {
-            listener: Arc::downgrade(&listener),
+            active,
             deliveries: delivery_receiver,
             answers: answer_sender.clone(),
             callback,
@@ -108,20 +111,13 @@ impl Listener {
         listener
     }
 
-    /// Hands the events over and waits until the listener is done with them.
-    pub(super) fn deliver(
-        &self,
-        events: &Arc<[AgentEvent]>,
-        signal: &AbortSignal,
-        line: Option<Arc<lineage::Lineage>>,
-    ) -> Result<(), Error> {
-        if !self.active.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let delivery = Delivery { events: events.clone(), signal: signal.clone(), line };
-        if self.deliveries.send(delivery).is_err() {
-            return self.answers.try_recv().unwrap_or(Ok(()));
-        }
+    /// Hands events over; false if the listener takes none any more.
+    pub(super) fn post(&self, delivery: Delivery) -> bool {
+        self.active.load(Ordering::Acquire) && self.deliveries.send(delivery).is_ok()
+    }
+
+    /// Waits until the listener is done with what was posted.
+    pub(super) fn settle(&self) -> Result<(), Error> {
         // A thread that is gone has dropped its sender, which settles the delivery.
         self.answers.recv().unwrap_or(Ok(()))
     }
@@ -134,9 +130,13 @@ where
     fn run(mut self) {
         while let Ok(delivery) = self.deliveries.recv() {
             let answer = self.handle(&delivery);
+            let interrupt = delivery.interrupt.clone().filter(|_| answer.is_err());
             drop(delivery);
             if self.answers.send(answer).is_err() {
                 return;
+            }
+            if let Some(interrupt) = interrupt {
+                interrupt.abort();
             }
         }
     }
@@ -144,11 +144,7 @@ where
     fn handle(&mut self, delivery: &Delivery) -> Result<(), Error> {
         let _entered = lineage::enter(delivery.line.clone());
         for event in &*delivery.events {
-            if !self
-                .listener
-                .upgrade()
-                .is_some_and(|listener| listener.active.load(Ordering::Acquire))
-            {
+            if !self.active.load(Ordering::Acquire) {
                 return Ok(());
             }
             match thread::catch(|| (self.callback)(event, &delivery.signal)) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 
 use crate::{
-    abort::AbortSignal,
+    abort::{AbortController, AbortSignal},
     agent::{
-        core::Core,
+        core::{Core, Posted},
         run::{RunOutcome, RunState},
     },
     agent_loop::{EventSink, LoopConfig, LoopContext, RunStart, Surroundings, run_loop},
@@ -64,7 +64,7 @@ impl Job {
         let Job { core, run, start, context, config, line } = self;
         let _entered = lineage::enter(Some(line));
         let signal = run.signal();
-        let mut sink = Sink { core: &core, signal: &signal };
+        let mut sink = Sink { core: &core, signal: &signal, posted: None };
         let surroundings = Surroundings { signal: &signal, sink: &mut sink };
         let ended = match thread::catch(|| run_loop(start, context, &config, surroundings)) {
             Ok(ended) => ended,
@@ -126,14 +126,31 @@ fn close_broken(sink: &mut Sink<'_>, model: &Model, error: &Error) -> RunOutcome
 struct Sink<'a> {
     core: &'a Core,
     signal: &'a AbortSignal,
+    posted: Option<Posted>,
 }
 
 impl EventSink for Sink<'_> {
     fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
-        self.core.tell(&Arc::from([event]), self.signal)
+        self.core.tell(Arc::from([event]), self.signal)
     }
 
     fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
-        self.core.tell(&Arc::from(events), self.signal)
+        self.core.tell(Arc::from(events), self.signal)
+    }
+
+    fn post_updates(
+        &mut self,
+        events: Vec<AgentEvent>,
+        interrupt: &AbortController,
+    ) -> Result<(), Error> {
+        self.posted = self.core.begin(Arc::from(events), self.signal, Some(interrupt));
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        match self.posted.take() {
+            Some(posted) => self.core.settle(posted, self.signal),
+            None => Ok(()),
+        }
     }
 }

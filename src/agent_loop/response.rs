@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    abort::AbortController,
     agent_loop::{config::RunContext, guard, turns::Run},
     error::{Error, ErrorKind, Failure},
     event::AgentEvent,
@@ -15,6 +16,14 @@ use crate::{
 /// How many updates go to the listeners as one batch at most, so that a burst cannot hold back what they do.
 const LONGEST_BATCH: usize = 256;
 
+/// A response that is being read.
+struct Reading<'a> {
+    live: &'a LiveMessage,
+    interrupt: &'a AbortController,
+    /// Updates that the listeners have not been told of.
+    batch: Vec<AgentEvent>,
+}
+
 impl Run<'_> {
     /// Asks the model once and returns its finished message, which stands in the context then.
     ///
@@ -25,13 +34,19 @@ impl Run<'_> {
         let mut started = false;
         if let Some(request) = request {
             let (stream, signal) = (self.config.stream.clone(), self.signal);
-            let opened = match thread::catch(|| stream.stream(request, signal)) {
+            // A signal of the request's own: a listener that fails ends the wait for the server too.
+            let interrupt = AbortController::child_of(signal);
+            let opened = match thread::catch(|| stream.stream(request, &interrupt.signal())) {
                 Ok(opened) => opened,
                 Err(panic) => Err(Error::new(ErrorKind::Callback, panic)),
             };
             match opened {
                 _ if signal.is_aborted() => (),
-                Ok(mut stream) => self.read(&mut *stream, &live, &mut started)?,
+                Ok(mut stream) => {
+                    let mut reading =
+                        Reading { live: &live, interrupt: &interrupt, batch: Vec::new() };
+                    self.read(&mut *stream, &mut reading, &mut started)?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -99,39 +114,46 @@ impl Run<'_> {
     fn read(
         &mut self,
         stream: &mut dyn AssistantStream,
-        live: &LiveMessage,
+        reading: &mut Reading<'_>,
         started: &mut bool,
     ) -> Result<(), Error> {
-        let mut batch = Vec::new();
         loop {
             let next = thread::catch(|| stream.next());
+            self.sink().settle()?;
             // The signal comes before the result: what was read while it fired is not acted on.
             if self.signal.is_aborted() {
                 return Ok(());
             }
             let mut event = match next {
                 Ok(Some(event)) => event,
-                Ok(None) => return self.flush(&mut batch),
+                Ok(None) => return self.flush(reading),
                 Err(panic) => return Err(Error::new(ErrorKind::Callback, panic)),
             };
-            if let Err(error) = live.apply(&mut event) {
-                live.fail(error.message(), error.failure().clone());
-                return self.flush(&mut batch);
+            if let Err(error) = reading.live.apply(&mut event) {
+                reading.live.fail(error.message(), error.failure().clone());
+                return self.flush(reading);
             }
             match event {
                 StreamEvent::Start if !*started => {
                     *started = true;
-                    let message = Arc::new(Message::Assistant(live.snapshot()));
+                    let message = Arc::new(Message::Assistant(reading.live.snapshot()));
                     self.emit(AgentEvent::MessageStart { message })?;
                 }
-                event if event.is_terminal() => return self.flush(&mut batch),
+                event if event.is_terminal() => return self.flush(reading),
                 event if *started && event.is_update() => {
-                    batch.push(AgentEvent::MessageUpdate { message: live.clone(), event });
+                    reading
+                        .batch
+                        .push(AgentEvent::MessageUpdate { message: reading.live.clone(), event });
                 }
                 _ => continue,
             }
-            if batch.len() >= LONGEST_BATCH || !stream.more_is_ready() {
-                self.flush(&mut batch)?;
+            if reading.batch.len() >= LONGEST_BATCH || !stream.more_is_ready() {
+                if stream.may_read_ahead() && !reading.batch.is_empty() {
+                    self.sink()
+                        .post_updates(std::mem::take(&mut reading.batch), reading.interrupt)?;
+                    continue;
+                }
+                self.flush(reading)?;
                 if self.signal.is_aborted() {
                     return Ok(());
                 }
@@ -139,11 +161,11 @@ impl Run<'_> {
         }
     }
 
-    fn flush(&mut self, batch: &mut Vec<AgentEvent>) -> Result<(), Error> {
-        match batch.len() {
+    fn flush(&mut self, reading: &mut Reading<'_>) -> Result<(), Error> {
+        match reading.batch.len() {
             0 => Ok(()),
-            1 => batch.pop().map_or(Ok(()), |event| self.emit(event)),
-            _ => self.emit_updates(std::mem::take(batch)),
+            1 => reading.batch.pop().map_or(Ok(()), |event| self.emit(event)),
+            _ => self.sink().emit_updates(std::mem::take(&mut reading.batch)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     abort::AbortSignal,
     agent_loop::{
-        LoopContext, LoopEnd, LoopResult, RunStart, Surroundings,
+        EventSink, LoopContext, LoopEnd, LoopResult, RunStart, Surroundings,
         config::{ContextChanges, LoopConfig, MessageQueue, NextTurn, Turn, TurnDecision},
         declare::announce,
         guard, stop_reason,
@@ -119,8 +119,8 @@ impl<'a> Run<'a> {
         self.surroundings.sink.emit(event)
     }
 
-    pub(super) fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
-        self.surroundings.sink.emit_updates(events)
+    pub(super) fn sink(&mut self) -> &mut dyn EventSink {
+        self.surroundings.sink
     }
 
     /// Puts a message that was announced already into the context.
