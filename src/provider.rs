@@ -7,9 +7,11 @@ use crate::{
     secret::Secret,
 };
 
+pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;
 pub(crate) mod headers;
+pub mod openai_completions;
 
 pub use crate::http::{ClientCertificate, HttpClient, HttpOptions, ProxyChoice};
 

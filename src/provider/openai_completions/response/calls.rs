@@ -1,0 +1,219 @@
+//! Puts together the tool calls of a response, whose pieces name their call by index, by id, or not at all.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    message::ToolCall,
+    partial_json::parse_arguments,
+    provider::{
+        driver::Events,
+        openai_completions::{
+            response::chunk::{CallDelta, Loose},
+            tools::GrammarTools,
+        },
+    },
+    stream::StreamEvent,
+};
+
+/// The calls of a response.
+#[derive(Debug)]
+pub(super) struct Calls {
+    calls: Vec<OpenCall>,
+    grammar_tools: GrammarTools,
+    /// What made-up ids begin with.
+    seed: String,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    /// The place of the block in the message.
+    block: usize,
+    index: Option<u64>,
+    id: String,
+    name: String,
+    /// The argument text of a call whose beginning was told without an id or a name: its end tells the whole call.
+    late: Option<String>,
+    grammar: Option<GrammarText>,
+}
+
+/// The text of a grammar tool on its way to become JSON.
+#[derive(Debug)]
+struct GrammarText {
+    property: String,
+    is_open: bool,
+}
+
+impl Calls {
+    pub(super) fn new(grammar_tools: GrammarTools, seed: String) -> Calls {
+        Calls { calls: Vec::new(), grammar_tools, seed }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Takes the pieces of one delta. `open_block` gives the place of a new block.
+    pub(super) fn take(
+        &mut self,
+        pieces: &[Option<CallDelta<'_>>],
+        open_block: &mut dyn FnMut() -> usize,
+        events: &mut Events,
+    ) {
+        // Two pieces with one id and names of their own in one delta are two calls.
+        let mut seen: Vec<(usize, bool)> = Vec::new();
+        for piece in pieces.iter().flatten() {
+            let names = !piece_name(piece).is_empty();
+            let repeats = |call: usize| names && seen.iter().any(|it| *it == (call, true));
+            let call = self.find(piece).filter(|call| !repeats(*call));
+            let call = call.unwrap_or_else(|| self.open(piece, open_block(), events));
+            seen.push((call, names));
+            self.extend(call, piece, events);
+        }
+    }
+
+    /// Ends the call of a block.
+    pub(super) fn end(&mut self, block: usize, events: &mut Events) {
+        let Some(call) = self.calls.iter().position(|call| call.block == block) else { return };
+        if let Some(grammar) = &self.calls[call].grammar {
+            let rest = if grammar.is_open { "\"}".to_owned() } else { opening(grammar) + "\"}" };
+            self.push_delta(call, rest, events);
+        }
+        let OpenCall { id, name, late, .. } = &mut self.calls[call];
+        let whole = late.take().map(|text| {
+            if id.is_empty() {
+                *id = format!("{}_{call}", self.seed);
+            }
+            Box::new(whole_call(id, name, &text))
+        });
+        events.push_back(StreamEvent::ToolCallEnd { content_index: block, tool_call: whole });
+    }
+
+    /// The call that a piece belongs to; `None` if it begins a new one.
+    fn find(&self, piece: &CallDelta<'_>) -> Option<usize> {
+        let id = piece.id.any_text();
+        let names = !piece_name(piece).is_empty();
+        let with_id = |index: Option<u64>| {
+            let fits = |call: &OpenCall| {
+                call.id == *id && (index.is_none() || call.index.is_none() || call.index == index)
+            };
+            self.calls.iter().rposition(fits).filter(|_| !id.is_empty())
+        };
+        if let Some(index) = piece_index(piece) {
+            if let Some(call) = with_id(Some(index)) {
+                return Some(call);
+            }
+            if let Some(call) = self.calls.iter().rposition(|call| call.index == Some(index)) {
+                let is_other = !id.is_empty() && !self.calls[call].id.is_empty() && names;
+                return (!is_other).then_some(call);
+            }
+            // The index may come after the beginning.
+            let last = self.calls.last().filter(|last| last.index.is_none());
+            return last.filter(|_| id.is_empty() && !names).map(|_| self.calls.len() - 1);
+        }
+        if !id.is_empty() {
+            return with_id(None).or_else(|| self.last().filter(|_| !names));
+        }
+        self.last().filter(|last| !names || self.calls[*last].name.is_empty())
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.calls.len().checked_sub(1)
+    }
+
+    fn open(&mut self, piece: &CallDelta<'_>, block: usize, events: &mut Events) -> usize {
+        let mut id = piece.id.any_text().into_owned();
+        if !id.is_empty() && self.calls.iter().any(|call| call.id == id) {
+            // Results name their call by its id, so no two may have the same.
+            id = format!("{id}_{}", self.calls.len());
+        }
+        let name = piece_name(piece).to_owned();
+        let late = (id.is_empty() || name.is_empty()).then(String::new);
+        events.push_back(StreamEvent::ToolCallStart {
+            content_index: block,
+            id: id.clone(),
+            tool_name: name.clone(),
+        });
+        let index = piece_index(piece);
+        self.calls.push(OpenCall { block, index, id, name, late, grammar: None });
+        self.calls.len() - 1
+    }
+
+    /// Adds what a piece brings to its call.
+    fn extend(&mut self, call: usize, piece: &CallDelta<'_>, events: &mut Events) {
+        let open = &mut self.calls[call];
+        if open.id.is_empty() {
+            open.id = piece.id.any_text().into_owned();
+        }
+        if open.name.is_empty() {
+            piece_name(piece).clone_into(&mut open.name);
+        }
+        open.index = open.index.or(piece_index(piece));
+        let delta = match (&piece.custom, &piece.function) {
+            (Some(custom), _) => self.grammar_delta(call, custom.input.text()),
+            (None, Some(function)) => function.arguments.any_text().into_owned(),
+            (None, None) => String::new(),
+        };
+        self.push_delta(call, delta, events);
+    }
+
+    fn grammar_delta(&mut self, call: usize, input: &str) -> String {
+        let open = &mut self.calls[call];
+        let grammar = open.grammar.get_or_insert_with(|| GrammarText {
+            property: self.grammar_tools.property(&open.name).unwrap_or("input").to_owned(),
+            is_open: false,
+        });
+        if input.is_empty() {
+            return String::new();
+        }
+        let begins = !std::mem::replace(&mut grammar.is_open, true);
+        let text = escaped(input);
+        if begins { opening(grammar) + &text } else { text }
+    }
+
+    fn push_delta(&mut self, call: usize, delta: String, events: &mut Events) {
+        let open = &mut self.calls[call];
+        if let Some(late) = &mut open.late {
+            late.push_str(&delta);
+        }
+        events.push_back(StreamEvent::ToolCallDelta { content_index: open.block, delta });
+    }
+}
+
+fn piece_name<'a>(piece: &'a CallDelta<'_>) -> &'a str {
+    let function = piece.function.as_ref().map_or("", |function| function.name.text());
+    let custom = piece.custom.as_ref().map_or("", |custom| custom.name.text());
+    if function.is_empty() { custom } else { function }
+}
+
+fn piece_index(piece: &CallDelta<'_>) -> Option<u64> {
+    match &piece.index {
+        Loose::Other(value) => value.as_u64(),
+        Loose::Text(text) => text.parse().ok(),
+        Loose::Null => None,
+    }
+}
+
+/// The JSON before the text of a grammar tool.
+fn opening(grammar: &GrammarText) -> String {
+    format!("{{\"{}\":\"", escaped(&grammar.property))
+}
+
+/// The text as it stands between the quotes of a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn whole_call(id: &str, name: &str, text: &str) -> ToolCall {
+    let (arguments, error) = match parse_arguments(text) {
+        Ok(arguments) => (arguments, None),
+        Err(error) => (Map::new(), Some(error.to_string())),
+    };
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments,
+        arguments_error: error,
+        ..ToolCall::default()
+    }
+}
