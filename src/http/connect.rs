@@ -7,7 +7,7 @@ use std::{
     fmt, io,
     net::{SocketAddr, ToSocketAddrs},
     sync::{Arc, Weak},
-    time::Instant,
+    time::{Duration, Instant, SystemTime},
 };
 
 use crossbeam_channel::{Receiver, after, bounded, never, select};
@@ -58,6 +58,8 @@ struct Lent {
     inner: Box<dyn Transport>,
     socket: Weak<dyn ShutdownHandle>,
     lease: Option<Lease>,
+    /// When the connection was taken back, by the time of day.
+    parked: Option<SystemTime>,
 }
 
 /// Lets the abort of a request shut its connection down; dropping it takes the connection back.
@@ -68,6 +70,9 @@ struct Lease {
     socket: Arc<Mutex<Option<Weak<dyn ShutdownHandle>>>>,
     _hook: AbortHook,
 }
+
+/// Longer than the pool keeps a connection.
+const LONGEST_PARKED: Duration = Duration::from_secs(90);
 
 /// What the thread that dials reports.
 type Dialled = Result<Box<dyn Transport>, Error>;
@@ -102,7 +107,7 @@ impl<In: Transport> Connector<In> for Dial {
                 let Slot::Socket(socket) = std::mem::take(&mut *slot.lock()) else {
                     return Err(Error::ConnectionFailed);
                 };
-                let mut lent = Lent { inner, socket, lease: None };
+                let mut lent = Lent { inner, socket, lease: None, parked: None };
                 lent.lend(ticket);
                 Ok(Some(Box::new(lent)))
             }
@@ -267,12 +272,22 @@ impl Transport for Lent {
     /// Called when a connection goes back to the pool and when it is taken out again: nobody has it then.
     fn is_open(&mut self) -> bool {
         self.lease = None;
-        self.inner.is_open()
+        let now = SystemTime::now();
+        let parked = self.parked.replace(now);
+        !slept(parked, now) && self.inner.is_open()
     }
 
     fn is_tls(&self) -> bool {
         self.inner.is_tls()
     }
+}
+
+/// Tells whether the machine seems to have slept since a connection was taken back.
+///
+/// The pool counts the age of its connections by a clock that stands still meanwhile. Their other ends are gone by then,
+/// which would show only when an answer does not come.
+fn slept(parked: Option<SystemTime>, now: SystemTime) -> bool {
+    parked.is_some_and(|parked| now.duration_since(parked).is_ok_and(|it| it > LONGEST_PARKED))
 }
 
 impl Drop for Lease {
@@ -323,5 +338,21 @@ impl fmt::Debug for Lent {
             .field("inner", &self.inner)
             .field("lent", &self.lease.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_was_parked_while_the_machine_slept_is_not_used() {
+        let now = SystemTime::now();
+        let ago = |seconds| Some(now - Duration::from_secs(seconds));
+        assert!(!slept(None, now));
+        assert!(!slept(ago(75), now));
+        assert!(slept(ago(76 * 60), now));
+        // A clock that was set back says nothing.
+        assert!(!slept(Some(now + Duration::from_hours(1)), now));
     }
 }

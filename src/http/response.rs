@@ -120,7 +120,8 @@ impl HttpResponse {
     /// Waits for bytes of the body and returns all that are here; nothing at the end. [`consume`](Self::consume) says
     /// how many were used.
     ///
-    /// A network error that comes from a limit of time leaves the body as it is: reading may go on.
+    /// A network error that comes from a limit of time leaves the body as it is: reading may go on. A body of unknown
+    /// length ends with the connection, also when the server was cut off: only what is in it tells whether it is whole.
     pub fn fill(&mut self) -> Result<&[u8]> {
         if self.context.ticket.signal.is_aborted() {
             return Err(Error::aborted());
@@ -255,9 +256,10 @@ impl HttpResponse {
         if !matches!(error, ureq::Error::Timeout(_)) {
             self.body.state = State::Failed;
         }
-        let Context { host, idle, .. } = &self.context;
-        let place =
-            Place { host, phase: Phase::Body, connect: None, first_byte: None, idle: *idle };
+        let Context { host, idle, ticket, .. } = &self.context;
+        // The number would be wrong if it was not the idle limit that was reached.
+        let idle = idle.filter(|_| !ticket.has_deadline());
+        let place = Place { host, phase: Phase::Body, connect: None, first_byte: None, idle };
         let error = place.error(&error);
         Error::from_failure(error.failure().clone(), self.scrub(error.message()))
     }

@@ -93,6 +93,11 @@ impl Ticket {
         self.state.lock().deadline = deadline;
     }
 
+    /// Tells whether a deadline is set.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.state.lock().deadline.is_some()
+    }
+
     /// Returns how long the next write may block. `given` is exact only while the connection is being made.
     pub(crate) fn write_limit(&self, given: NextTimeout) -> NextTimeout {
         if !given.after.is_not_happening() {

@@ -106,7 +106,9 @@ fn a_body_can_be_read_on_after_a_deadline() {
     let amount = response.fill().unwrap().len();
     response.consume(amount);
     response.set_deadline(Some(std::time::Instant::now() + Duration::from_millis(20)));
-    assert_eq!(response.fill().unwrap_err().kind(), ErrorKind::Network);
+    let error = response.fill().unwrap_err();
+    assert_eq!(error.to_string(), format!("{} sent nothing more", server.address()));
+    assert_eq!(error.kind(), ErrorKind::Network);
     response.set_deadline(None);
     gate.open();
     assert_eq!(text(response), "two");
