@@ -15,12 +15,12 @@ use crate::{
     abort::AbortSignal,
     error::{Error, ErrorKind, Result},
     http::{
-        agent::Tls,
         connect::system_lookup,
         failure::Place,
         proxy::{Found, Proxies},
         response::Context,
         ticket::Ticket,
+        tls::Tls,
     },
     secret::{Secret, scrub},
     thread,
@@ -35,6 +35,11 @@ mod request;
 mod response;
 mod retry;
 mod ticket;
+#[cfg(feature = "rustls")]
+mod tls;
+#[cfg(not(feature = "rustls"))]
+#[path = "http/no_tls.rs"]
+mod tls;
 mod url;
 
 #[cfg(test)]

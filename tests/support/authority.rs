@@ -2,7 +2,9 @@
 
 use std::{io, net::TcpStream, sync::Arc};
 
-use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
@@ -21,6 +23,7 @@ impl Authority {
     /// Makes an authority that nobody knows yet.
     pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
@@ -34,7 +37,8 @@ impl Authority {
     /// Returns a certificate for `name` and its key.
     pub(crate) fn sign(&self, name: &str) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 

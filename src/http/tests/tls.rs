@@ -1,7 +1,5 @@
 //! TLS: certificates of one's own, and aborts through it.
 
-use rcgen::KeyPair;
-
 use super::*;
 use crate::{
     AbortController,
@@ -115,8 +113,9 @@ fn a_certificate_of_an_unknown_authority_is_refused() {
     for trusted in [options(), Authority::new().options()] {
         let client = client_at(trusted, server.address());
         let error = failure(&client, &HttpRequest::get("https://api.test/"));
-        let begin = "cannot connect to api.test: invalid peer certificate";
-        assert!(error.to_string().starts_with(begin), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("cannot connect to api.test: "), "{text}");
+        assert!(text.contains("certificate"), "{text}");
         assert_eq!(error.kind(), ErrorKind::Network);
     }
     assert!(server.requests().is_empty());
@@ -179,7 +178,7 @@ fn a_key_that_belongs_to_another_certificate_is_a_mistake_of_the_program() {
     let mixed = HttpOptions {
         client_certificate: Some(ClientCertificate {
             chain: certificate.pem(),
-            key: KeyPair::generate().unwrap().serialize_pem().into(),
+            key: rcgen::KeyPair::generate().unwrap().serialize_pem().into(),
         }),
         ..authority.options()
     };
