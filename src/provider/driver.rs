@@ -21,6 +21,9 @@ use crate::{
     thread,
 };
 
+/// How long the end of a body may take once the response is complete.
+const END_TIME: Duration = Duration::from_millis(500);
+
 /// Events that wait to be handed out.
 pub(crate) type Events = VecDeque<StreamEvent>;
 
@@ -34,6 +37,19 @@ pub(crate) trait FrameDecoder: Send {
     /// Takes the end of the body: gives the terminal event, or an error if something is missing.
     fn end(&mut self, events: &mut Events) -> Result<(), Error>;
 
+    /// Whether the response is complete but for the end of the body. Then silence is taken for the end before long; a
+    /// connection that breaks is still an error.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    /// Asks whether a request that was refused, before anything was handed out, shall be sent once more in another form.
+    /// By default it is not.
+    fn resend(&mut self, error: &Error) -> Option<Call> {
+        let _ = error;
+        None
+    }
+
     /// Prepares for the terminal event of a failure, which follows. By default nothing is left to say.
     fn fail(&mut self, error: &Error, events: &mut Events) {
         let _ = (error, events);
@@ -45,7 +61,7 @@ pub(crate) trait FrameDecoder: Send {
 pub(crate) struct Call {
     /// Where and how; its body is made of `payload`.
     pub(crate) http: HttpRequest,
-    /// The body, for hooks to see and change.
+    /// The body, for hooks to see and change. Null where `http` has its body already, which no hook sees.
     pub(crate) payload: Value,
     /// Puts right what a hook must not change. None for most.
     pub(crate) after_hook: Option<fn(&mut Value)>,
@@ -59,6 +75,8 @@ pub(crate) struct ProviderStream<D> {
     sse: SseDecoder,
     has_frames: bool,
     last_frame: Instant,
+    /// When the wait for the end of the body began.
+    complete_since: Option<Instant>,
     context: Context,
 }
 
@@ -114,6 +132,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             sse: SseDecoder::new(sse),
             has_frames: false,
             last_frame: Instant::now(),
+            complete_since: None,
             context,
         };
         match call {
@@ -132,7 +151,13 @@ impl<D: FrameDecoder> ProviderStream<D> {
                     self.last_frame = Instant::now();
                     self.events.push_back(StreamEvent::Start);
                 }
-                Err(error) => self.fail(error),
+                Err(error) => match self.decoder.resend(&error) {
+                    Some(call) if !self.context.signal.is_aborted() => {
+                        self.state = State::Unsent(Box::new(call));
+                        self.advance();
+                    }
+                    _ => self.fail(error),
+                },
             },
             State::Reading(response) => self.read(response),
             ended @ State::Ended(_) => self.state = ended,
@@ -159,7 +184,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         };
         match outcome {
             Ok(()) => self.state = State::Reading(response),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(named(error, &response)),
         }
     }
 
@@ -178,12 +203,17 @@ impl<D: FrameDecoder> ProviderStream<D> {
 
     /// Waits for bytes and takes them, or takes the end.
     fn receive(&mut self, response: &mut HttpResponse) -> Result<(), Error> {
-        let limit = self.context.provider.event_timeout;
-        let deadline = limit.and_then(|limit| self.last_frame.checked_add(limit));
+        let is_complete = self.decoder.is_complete();
+        let (since, limit) = if is_complete {
+            (*self.complete_since.get_or_insert_with(Instant::now), Some(END_TIME))
+        } else {
+            (self.last_frame, self.context.provider.event_timeout)
+        };
+        let deadline = limit.and_then(|limit| since.checked_add(limit));
         response.set_deadline(deadline);
         let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if is_late() {
-            return Err(silent(response, limit));
+            return if is_complete { self.finish(response) } else { Err(silent(response, limit)) };
         }
         match response.fill() {
             Ok([]) => self.finish(response),
@@ -194,7 +224,11 @@ impl<D: FrameDecoder> ProviderStream<D> {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Network && is_late() => {
-                Err(silent(response, limit))
+                if is_complete {
+                    self.finish(response)
+                } else {
+                    Err(silent(response, limit))
+                }
             }
             Err(error) => Err(error),
         }
@@ -280,7 +314,7 @@ impl Context {
         if self.signal.is_aborted() {
             return Err(Error::aborted());
         }
-        if let Some(hook) = &self.hooks.on_payload
+        if let Some(hook) = self.hooks.on_payload.as_ref().filter(|_| !payload.is_null())
             && let Some(changed) = run_hook("on_payload", || hook(&payload, &self.model))?
         {
             payload = changed;
@@ -288,10 +322,13 @@ impl Context {
                 fix(&mut payload);
             }
         }
-        let body = serde_json::to_vec(&payload).map_err(|error| {
-            Error::new(ErrorKind::Configuration, format!("the request body is no JSON: {error}"))
-        })?;
-        http.body = body.into();
+        if !payload.is_null() {
+            let body = serde_json::to_vec(&payload).map_err(|error| {
+                let message = format!("the request body is no JSON: {error}");
+                Error::new(ErrorKind::Configuration, message)
+            })?;
+            http.body = body.into();
+        }
         let retries = Retries {
             policy: &self.policy,
             clock: &*self.provider.clock,
@@ -318,6 +355,17 @@ impl Context {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// The error with the vendor's id of the request.
+fn named(error: Error, response: &HttpResponse) -> Error {
+    let Some(id) = failure::request_id(response).filter(|_| error.kind() != ErrorKind::Aborted)
+    else {
+        return error;
+    };
+    let mut failure = error.failure().clone();
+    failure.request_id.get_or_insert(id);
+    Error::from_failure(failure, error.message())
 }
 
 fn silent(response: &HttpResponse, limit: Option<Duration>) -> Error {
