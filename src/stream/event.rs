@@ -22,6 +22,14 @@ pub enum StreamEvent {
         /// The place of the block.
         content_index: usize,
     },
+    /// What a text block holds from its start, where a vendor begins with more than nothing. Not passed on to listeners: they
+    /// see it in the message and at the end of the block.
+    InitialText {
+        /// The place of the block.
+        content_index: usize,
+        /// The text.
+        text: String,
+    },
     /// More text.
     TextDelta {
         /// The place of the block.
@@ -151,13 +159,16 @@ impl StreamEvent {
 
     /// Whether it changes content, so that listeners are told of it.
     pub fn is_update(&self) -> bool {
-        self.content_index().is_some() && !matches!(self, StreamEvent::Signature { .. })
+        let is_silent =
+            matches!(self, StreamEvent::Signature { .. } | StreamEvent::InitialText { .. });
+        self.content_index().is_some() && !is_silent
     }
 
     /// The place of the block that it is about.
     pub fn content_index(&self) -> Option<usize> {
         match self {
             StreamEvent::TextStart { content_index }
+            | StreamEvent::InitialText { content_index, .. }
             | StreamEvent::TextDelta { content_index, .. }
             | StreamEvent::TextEnd { content_index, .. }
             | StreamEvent::ThinkingStart { content_index, .. }

@@ -192,7 +192,8 @@ impl State {
                     Block::Call { call, open: Some(PartialJson::default()) },
                 )?;
             }
-            StreamEvent::TextDelta { content_index, delta } => {
+            StreamEvent::TextDelta { content_index, delta }
+            | StreamEvent::InitialText { content_index, text: delta } => {
                 match self.blocks.get_mut(*content_index) {
                     Some(Block::Text(block)) => block.text.push_str(delta),
                     _ => return Err(misfit("text_delta", *content_index)),
