@@ -7,11 +7,13 @@ use crate::{
     secret::Secret,
 };
 
+pub mod anthropic;
 pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;
 pub(crate) mod headers;
 pub mod openai_completions;
+pub(crate) mod openrouter;
 
 pub use crate::http::{ClientCertificate, HttpClient, HttpOptions, ProxyChoice};
 

@@ -1,6 +1,7 @@
 //! All integration tests in one binary.
 #![allow(clippy::needless_pass_by_value)]
 
+mod anthropic;
 mod conformance;
 mod handoff;
 mod partial_json;

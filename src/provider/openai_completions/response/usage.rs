@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{model::Model, usage::Usage};
+use crate::{model::Model, provider::openrouter, usage::Usage};
 
 /// Reads what a server reports. Its own sum is not believed.
 pub(super) fn read(reported: &Value, model: &Model) -> Usage {
@@ -28,30 +28,10 @@ pub(super) fn read(reported: &Value, model: &Model) -> Usage {
         ..Usage::default()
     };
     usage.price(&model.cost);
-    let is_openrouter =
-        model.provider == "openrouter" || model.base_url.to_lowercase().contains("openrouter.ai");
-    if let Some(bill) = bill(reported).filter(|_| is_openrouter) {
-        usage.cost.total = bill;
-        usage.cost.total_from_provider = true;
+    if openrouter::serves(model) {
+        openrouter::apply_bill(&mut usage, reported);
     }
     usage
-}
-
-/// What OpenRouter bills; with a key of the user's own, what the vendor behind it bills comes on top.
-fn bill(reported: &Value) -> Option<f64> {
-    let amount = |path: &[&str]| {
-        at(reported, path).and_then(Value::as_f64).filter(|it| it.is_finite() && *it >= 0.0)
-    };
-    let cost = amount(&["cost"])?;
-    if !reported.get("is_byok")?.as_bool()? {
-        return Some(cost);
-    }
-    let upstream = amount(&["cost_details", "upstream_inference_cost"]).or_else(|| {
-        let prompt = amount(&["cost_details", "upstream_inference_prompt_cost"])?;
-        let answer = amount(&["cost_details", "upstream_inference_completions_cost"])?;
-        Some(prompt + answer)
-    });
-    Some(cost + upstream?)
 }
 
 fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {

@@ -1,0 +1,402 @@
+//! The events of a response as stream events: a state machine without network and clock.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    error::Error,
+    message::{Diagnostic, StopReason, ThinkingContent, ToolCall, now_ms},
+    model::Model,
+    partial_json::repair::from_str_repaired,
+    provider::{
+        anthropic::{failure, halves, usage::Meter},
+        driver::Events,
+    },
+    stream::{ResponseInfo, StreamEvent},
+};
+
+const REDACTED: &str = "(this reasoning is encrypted)";
+
+/// Understands the events of one response.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    model: Arc<Model>,
+    meter: Meter,
+    blocks: Blocks,
+    has_begun: bool,
+    has_ended: bool,
+    ending: Option<Ending>,
+    /// Told when the response is complete.
+    transformations: Vec<Value>,
+}
+
+/// The content blocks so far.
+#[derive(Debug, Default)]
+struct Blocks {
+    count: usize,
+    /// Those that have not ended, in the order of their beginning.
+    open: Vec<OpenBlock>,
+    response_id: Option<String>,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    server_index: u64,
+    content_index: usize,
+    kind: BlockKind,
+    /// Half of a character that the next delta completes.
+    half: Option<u16>,
+}
+
+#[derive(Debug)]
+enum BlockKind {
+    Text,
+    Thinking {
+        signature: String,
+    },
+    Redacted,
+    /// A call; `whole` is set as long as only its beginning told of arguments.
+    Call {
+        whole: Option<Box<ToolCall>>,
+    },
+}
+
+#[derive(Debug)]
+enum Ending {
+    Good(StopReason),
+    Refused(Error),
+}
+
+/// The one event that comes in masses; it is read without a tree.
+#[derive(Debug, Deserialize)]
+struct BlockDelta<'a> {
+    index: u64,
+    #[serde(borrow)]
+    delta: Delta<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Delta<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    thinking: Option<String>,
+    #[serde(default)]
+    partial_json: Option<String>,
+    #[serde(default)]
+    signature: Option<String>,
+}
+
+impl Decoder {
+    pub(super) fn new(model: Arc<Model>) -> Decoder {
+        Decoder {
+            meter: Meter::new(&model),
+            model,
+            blocks: Blocks::default(),
+            has_begun: false,
+            has_ended: false,
+            ending: None,
+            transformations: Vec::new(),
+        }
+    }
+
+    /// Takes one event of the server. Events with other names mean nothing here.
+    pub(super) fn event(&mut self, name: &str, data: &str, out: &mut Events) -> Result<(), Error> {
+        match name {
+            "content_block_delta" => match serde_json::from_str(data) {
+                Ok(delta) => self.blocks.delta(delta, false, out),
+                Err(_) => {
+                    let event = parse(name, &halves::mark(data))?;
+                    self.blocks.delta(BlockDelta::of(&event), true, out);
+                }
+            },
+            "content_block_start" => self.block_start(&parse(name, data)?, out)?,
+            "content_block_stop" => self.blocks.stop(index(&parse(name, data)?), out),
+            "message_start" => self.message_start(&parse(name, data)?, out),
+            "message_delta" => self.message_delta(&parse(name, data)?, out)?,
+            "message_stop" => {
+                parse(name, data)?;
+                self.has_ended = true;
+            }
+            "error" => return Err(failure::in_stream(data)),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Whether the server said that the message is over.
+    pub(super) fn is_complete(&self) -> bool {
+        self.has_ended && self.ending.is_some()
+    }
+
+    /// Takes the end of the stream.
+    pub(super) fn finish(&mut self, out: &mut Events) -> Result<(), Error> {
+        if self.has_begun && !self.has_ended {
+            return Err(failure::cut("broke off: the stream ended before message_stop"));
+        }
+        let reason = match self.ending.take() {
+            None => return Err(failure::cut("ended without a stop reason")),
+            Some(Ending::Refused(error)) => return Err(error),
+            Some(Ending::Good(reason)) => reason,
+        };
+        self.blocks.close_all(out);
+        if !self.transformations.is_empty() {
+            let transformations = std::mem::take(&mut self.transformations);
+            let diagnostics = vec![Diagnostic {
+                kind: "anthropic_input_transformations".to_owned(),
+                timestamp: now_ms(),
+                error: None,
+                details: Some(serde_json::json!({ "transformations": transformations })),
+            }];
+            out.push_back(StreamEvent::Info(Box::new(ResponseInfo {
+                diagnostics,
+                ..ResponseInfo::default()
+            })));
+        }
+        out.push_back(StreamEvent::Done { reason });
+        Ok(())
+    }
+
+    fn message_start(&mut self, event: &Value, out: &mut Events) {
+        self.has_begun = true;
+        let message = &event["message"];
+        let text = |name: &str| message[name].as_str().filter(|it| !it.is_empty());
+        let response_model = text("model").filter(|it| *it != self.model.id);
+        if let Some(answering) = response_model {
+            self.meter.answered_by(&self.model, answering);
+        }
+        self.blocks.response_id = text("id").map(str::to_owned);
+        let usage = &message["usage"];
+        out.push_back(StreamEvent::Info(Box::new(ResponseInfo {
+            response_id: self.blocks.response_id.clone(),
+            response_model: response_model.map(str::to_owned),
+            usage: usage.is_object().then(|| self.meter.begin(usage)),
+            ..ResponseInfo::default()
+        })));
+        self.note_transformations(message);
+    }
+
+    fn message_delta(&mut self, event: &Value, out: &mut Events) -> Result<(), Error> {
+        let delta = &event["delta"];
+        if let Some(reason) = delta["stop_reason"].as_str() {
+            let raw_stop_reason = Some(reason.to_owned());
+            let info = ResponseInfo { raw_stop_reason, ..ResponseInfo::default() };
+            out.push_back(StreamEvent::Info(Box::new(info)));
+            self.ending = Some(ending(reason, &delta["stop_details"])?);
+        }
+        let usage = &event["usage"];
+        if usage.is_object() {
+            let usage = Some(self.meter.update(usage));
+            let info = ResponseInfo { usage, ..ResponseInfo::default() };
+            out.push_back(StreamEvent::Info(Box::new(info)));
+        }
+        self.note_transformations(event);
+        Ok(())
+    }
+
+    /// Keeps what the server says it changed in the request; a later list replaces an earlier one.
+    fn note_transformations(&mut self, event: &Value) {
+        let Some(list) = event["input_transformations"].as_array() else { return };
+        let objects = list.iter().filter_map(Value::as_object);
+        self.transformations = objects.map(|it| Value::Object(described(it))).collect();
+    }
+
+    fn block_start(&mut self, event: &Value, out: &mut Events) -> Result<(), Error> {
+        let block = &event["content_block"];
+        if block["type"] == "fallback" && self.blocks.count > 0 {
+            return Err(failure::cut("went on with another model after content had come"));
+        }
+        self.blocks.start(index(event), block, out);
+        Ok(())
+    }
+}
+
+impl Blocks {
+    /// Begins a block. Types that are unknown, or that the server itself takes care of, are left out with their deltas.
+    fn start(&mut self, server_index: u64, block: &Value, out: &mut Events) {
+        self.stop(server_index, out);
+        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+        let content_index = self.count;
+        let kind = match block["type"].as_str() {
+            Some("text") => {
+                out.push_back(StreamEvent::TextStart { content_index });
+                let text = text("text");
+                if !text.is_empty() {
+                    out.push_back(StreamEvent::InitialText { content_index, text });
+                }
+                BlockKind::Text
+            }
+            Some("thinking") => {
+                let (thinking, signature) = (text("thinking"), text("signature"));
+                let initial = (!thinking.is_empty())
+                    .then(|| Box::new(ThinkingContent { thinking, ..ThinkingContent::default() }));
+                out.push_back(StreamEvent::ThinkingStart { content_index, initial });
+                out.push_back(StreamEvent::Signature {
+                    content_index,
+                    signature: signature.clone(),
+                });
+                BlockKind::Thinking { signature }
+            }
+            Some("redacted_thinking") => {
+                let initial = Some(Box::new(ThinkingContent {
+                    thinking: REDACTED.to_owned(),
+                    thinking_signature: Some(text("data")),
+                    redacted: true,
+                }));
+                out.push_back(StreamEvent::ThinkingStart { content_index, initial });
+                BlockKind::Redacted
+            }
+            Some("tool_use") => self.call(block, out),
+            _ => return,
+        };
+        self.count += 1;
+        self.open.push(OpenBlock { server_index, content_index, kind, half: None });
+    }
+
+    fn call(&self, block: &Value, out: &mut Events) -> BlockKind {
+        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+        let content_index = self.count;
+        let mut id = text("id");
+        if id.is_empty() {
+            id = self.minted_id();
+        }
+        let name = text("name");
+        out.push_back(StreamEvent::ToolCallStart {
+            content_index,
+            id: id.clone(),
+            tool_name: name.clone(),
+        });
+        let whole = block["input"].as_object().filter(|input| !input.is_empty()).map(|input| {
+            Box::new(ToolCall { id, name, arguments: input.clone(), ..ToolCall::default() })
+        });
+        BlockKind::Call { whole }
+    }
+
+    /// An id for a call that came without one: its result must name it.
+    fn minted_id(&self) -> String {
+        let response = self.response_id.clone().unwrap_or_else(|| now_ms().to_string());
+        format!("call_{response}_{}", self.count)
+    }
+
+    /// Adds to an open block. What does not fit it, or comes after its end, is left out. Texts that `has_marks` may hold
+    /// marks of half characters.
+    fn delta(&mut self, event: BlockDelta<'_>, has_marks: bool, out: &mut Events) {
+        let BlockDelta { index, delta } = event;
+        let Some(block) = self.open.iter_mut().rev().find(|it| it.server_index == index) else {
+            return;
+        };
+        let content_index = block.content_index;
+        let half = &mut block.half;
+        let mut whole_characters = |text: Option<String>| match text {
+            Some(text) if has_marks || half.is_some() => Some(halves::join(half, &text)),
+            text => text,
+        };
+        match (&mut block.kind, &*delta.kind) {
+            (BlockKind::Text, "text_delta") => {
+                let delta = whole_characters(delta.text);
+                out.extend(delta.map(|delta| StreamEvent::TextDelta { content_index, delta }));
+            }
+            (BlockKind::Thinking { .. }, "thinking_delta") => {
+                let delta = whole_characters(delta.thinking);
+                out.extend(delta.map(|delta| StreamEvent::ThinkingDelta { content_index, delta }));
+            }
+            (BlockKind::Call { whole }, "input_json_delta") => {
+                let Some(delta) = whole_characters(delta.partial_json) else { return };
+                if !delta.is_empty() {
+                    *whole = None;
+                }
+                out.push_back(StreamEvent::ToolCallDelta { content_index, delta });
+            }
+            (BlockKind::Thinking { signature }, "signature_delta") => {
+                signature.push_str(&delta.signature.unwrap_or_default());
+                out.push_back(StreamEvent::Signature {
+                    content_index,
+                    signature: signature.clone(),
+                });
+            }
+            _ => (),
+        }
+    }
+
+    fn stop(&mut self, server_index: u64, out: &mut Events) {
+        let place = self.open.iter().rposition(|it| it.server_index == server_index);
+        out.extend(place.map(|place| self.open.remove(place).end()));
+    }
+
+    fn close_all(&mut self, out: &mut Events) {
+        out.extend(self.open.drain(..).map(OpenBlock::end));
+    }
+}
+
+impl OpenBlock {
+    fn end(self) -> StreamEvent {
+        let content_index = self.content_index;
+        match self.kind {
+            BlockKind::Text => {
+                StreamEvent::TextEnd { content_index, content: None, content_signature: None }
+            }
+            BlockKind::Thinking { .. } | BlockKind::Redacted => {
+                StreamEvent::ThinkingEnd { content_index, content: None, content_signature: None }
+            }
+            BlockKind::Call { whole } => {
+                StreamEvent::ToolCallEnd { content_index, tool_call: whole }
+            }
+        }
+    }
+}
+
+impl<'a> BlockDelta<'a> {
+    /// The slow way, for data that is not quite what it should be.
+    fn of(event: &'a Value) -> BlockDelta<'a> {
+        let delta = &event["delta"];
+        let text = |name: &str| delta[name].as_str().map(str::to_owned);
+        BlockDelta {
+            index: index(event),
+            delta: Delta {
+                kind: Cow::Borrowed(delta["type"].as_str().unwrap_or_default()),
+                text: text("text"),
+                thinking: text("thinking"),
+                partial_json: text("partial_json"),
+                signature: text("signature"),
+            },
+        }
+    }
+}
+
+fn parse(name: &str, data: &str) -> Result<Value, Error> {
+    match from_str_repaired::<Value>(data) {
+        Ok(event) if event.is_object() => Ok(event),
+        Ok(_) => Err(failure::malformed(name, "it is no JSON object")),
+        Err(error) => Err(failure::malformed(name, &error.to_string())),
+    }
+}
+
+/// The server's number of a block; one without a number is the first.
+fn index(event: &Value) -> u64 {
+    event["index"].as_u64().unwrap_or_default()
+}
+
+fn ending(reason: &str, details: &Value) -> Result<Ending, Error> {
+    let good = match reason {
+        "end_turn" | "stop_sequence" | "pause_turn" => StopReason::Stop,
+        "max_tokens" => StopReason::Length,
+        "tool_use" => StopReason::ToolUse,
+        "refusal" | "sensitive" => {
+            let explanation = details["explanation"].as_str();
+            return Ok(Ending::Refused(failure::refused(reason, explanation)));
+        }
+        _ => return Err(failure::unknown_ending(reason)),
+    };
+    Ok(Ending::Good(good))
+}
+
+/// What a description of a change says in texts.
+fn described(change: &Map<String, Value>) -> Map<String, Value> {
+    let named = ["type", "path", "reason"].into_iter();
+    let texts = named.filter_map(|name| Some((name.to_owned(), change.get(name)?.clone())));
+    texts.filter(|(_, value)| value.is_string()).collect()
+}
