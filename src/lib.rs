@@ -86,6 +86,7 @@
 mod abort;
 mod agent;
 pub mod agent_loop;
+mod builtin;
 mod clock;
 mod error;
 mod event;
@@ -113,6 +114,7 @@ pub use crate::{
         Receipt, Run, RunEnd, RunOutcome, Subscription, WeakAgent,
     },
     agent_loop::{Hooks, ToolDecision, TurnDecision},
+    builtin::{Builtin, BuiltinOptions},
     clock::{Clock, SystemClock},
     error::{Error, ErrorKind, Failure, Result},
     event::AgentEvent,

@@ -2,6 +2,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod anthropic;
+mod builtin;
 mod conformance;
 mod handoff;
 mod partial_json;
