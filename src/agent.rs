@@ -22,7 +22,7 @@ use crate::{
     message::{Message, MessageContent, SystemMessage, ToolCall, now_ms, shared},
     model::Model,
     stream::default_stream_fn,
-    thread::lineage::Lineage,
+    thread::{lineage::Lineage, timer},
     tool::{Tool, ToolError, ToolOutcome, while_blocked},
     transcript::current_system,
 };
@@ -197,7 +197,7 @@ impl Agent {
 
     /// The same, but no longer than `timeout`; tells whether the agent is idle.
     pub fn wait_for_idle_timeout(&self, timeout: Duration) -> Result<bool, Error> {
-        self.wait_until(Some(Instant::now() + timeout))
+        self.wait_until(timer::after(timeout))
     }
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<bool, Error> {

@@ -9,7 +9,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{event::AgentEvent, stream::StreamEvent, thread};
+use crate::{
+    event::AgentEvent,
+    stream::StreamEvent,
+    thread::{self, timer},
+};
 
 /// A reader of events that never holds a run up.
 ///
@@ -101,7 +105,7 @@ impl Events {
 
     /// Waits for the next event, but no longer than `timeout`. `None` when the time has passed or the agent is gone.
     pub fn next_timeout(&self, timeout: Duration) -> Option<AgentEvent> {
-        self.wait(Some(Instant::now() + timeout))
+        self.wait(timer::after(timeout))
     }
 
     /// Whether no event is there at the moment.

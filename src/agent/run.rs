@@ -67,7 +67,7 @@ pub(super) struct RunState {
     agent: u64,
     controller: AbortController,
     pub(super) stop: SoftStop,
-    deadline_passed: Arc<AtomicBool>,
+    deadline_passed: AtomicBool,
     outcome: Mutex<Option<Arc<RunOutcome>>>,
     done: Condvar,
 }
@@ -84,7 +84,7 @@ impl Run {
 
     /// The same, but no longer than `timeout`; `None` when that has passed.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Result<RunOutcome, Error>> {
-        match self.state.wait(Some(Instant::now() + timeout)) {
+        match self.state.wait(timer::after(timeout)) {
             Ok(outcome) => outcome.map(RunOutcome::judge),
             Err(error) => Some(Err(error)),
         }
@@ -124,24 +124,26 @@ impl Run {
 
 impl RunState {
     pub(super) fn new(agent: u64, deadline: Option<Duration>) -> Arc<RunState> {
-        let state = RunState {
+        let state = Arc::new(RunState {
             agent,
             controller: AbortController::new(),
             stop: SoftStop::default(),
-            deadline_passed: Arc::new(AtomicBool::new(false)),
+            deadline_passed: AtomicBool::new(false),
             outcome: Mutex::new(None),
             done: Condvar::new(),
-        };
-        if let Some(deadline) = deadline {
-            let (passed, controller) = (state.deadline_passed.clone(), state.controller.clone());
-            timer::at(Instant::now() + deadline, move || {
-                if !controller.signal().is_aborted() {
-                    passed.store(true, Ordering::Release);
-                    controller.abort();
+        });
+        if let Some(deadline) = deadline.and_then(timer::after) {
+            let run = Arc::downgrade(&state);
+            timer::at(deadline, move || {
+                if let Some(run) = run.upgrade()
+                    && !run.signal().is_aborted()
+                {
+                    run.deadline_passed.store(true, Ordering::Release);
+                    run.abort();
                 }
             });
         }
-        Arc::new(state)
+        state
     }
 
     pub(super) fn abort(&self) {

@@ -15,7 +15,7 @@ use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     agent_loop::calls::{CallScope, CallSite, Nested, Prepared, failed, millis, not_run},
     message::ToolCall,
-    thread::{self, lineage},
+    thread::{self, lineage, timer},
     tool::{NestedCalls, ToolContext, ToolError, ToolOutcome, ToolPool, ToolResult},
 };
 
@@ -44,6 +44,7 @@ pub(super) struct Execution {
     _on_abort: AbortHook,
     pool: ToolPool,
     grace: Duration,
+    is_aborted: bool,
     /// When calls that ignore the abort are left alone.
     abandon_at: Option<Instant>,
 }
@@ -136,6 +137,7 @@ impl Execution {
             _on_abort: on_abort,
             pool: scope.pool.clone(),
             grace: scope.grace,
+            is_aborted: false,
             abandon_at: None,
         }
     }
@@ -164,7 +166,10 @@ impl Execution {
                 }
                 Ok(Report::Update(..) | Report::Ended(..)) => (),
                 Ok(Report::Began(index, at)) => self.calls[index].began = Some(at),
-                Ok(Report::Aborted) => self.abandon_at = Some(Instant::now() + self.grace),
+                Ok(Report::Aborted) => {
+                    self.is_aborted = true;
+                    self.abandon_at = timer::after(self.grace);
+                }
                 Err(_) => (),
             }
             if let Some(index) = self.never_to_run() {
@@ -192,7 +197,9 @@ impl Execution {
 
     /// A call that was still waiting for a thread when the abort came.
     fn never_to_run(&self) -> Option<usize> {
-        self.abandon_at?;
+        if !self.is_aborted {
+            return None;
+        }
         self.calls.iter().position(|call| !call.settled && call.phase.leave_queue(Phase::CANCELLED))
     }
 
@@ -230,7 +237,7 @@ impl Execution {
 
 impl Running {
     fn left_alone_at(&self, grace: Duration) -> Option<Instant> {
-        Some(self.began? + self.limit? + grace)
+        self.began?.checked_add(self.limit?)?.checked_add(grace)
     }
 }
 
@@ -247,7 +254,9 @@ impl Job {
         let began = Instant::now();
         if let Some(limit) = self.prepared.tool.limit() {
             let _ = self.sender.send(Report::Began(self.index, began));
-            self.controller.abort_at(began + limit);
+            if let Some(deadline) = began.checked_add(limit) {
+                self.controller.abort_at(deadline);
+            }
         }
         let open = Arc::new(AtomicBool::new(true));
         let context = self.context(signal, &open);

@@ -29,6 +29,11 @@ struct Alarm {
     action: Box<dyn FnOnce() + Send>,
 }
 
+/// The moment after `time` has passed from now; `None` if that is later than a clock can tell, which is never.
+pub(crate) fn after(time: Duration) -> Option<Instant> {
+    Instant::now().checked_add(time)
+}
+
 /// Runs `action` on the timer thread when `at` is reached. The action must be short.
 pub(crate) fn at(at: Instant, action: impl FnOnce() + Send + 'static) {
     let mut guard = TIMER.state.lock();
