@@ -158,7 +158,9 @@ pub(crate) fn run_loop(
     config: &LoopConfig,
     surroundings: Surroundings<'_>,
 ) -> Result<LoopResult, Error> {
-    turns::Run::new(context, config.clone(), surroundings).run(start)
+    let run = turns::Run::new(context, config.clone(), surroundings);
+    // Foreign code is guarded where it is called; this catches what remains, such as a stream that panics when dropped.
+    guard(|| Ok(run.run(start)))?
 }
 
 pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> {
@@ -176,16 +178,14 @@ pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> 
 }
 
 /// Runs a hook of the host; its failure or panic is an error with its own text.
-fn guard<T>(hook: impl FnOnce() -> Result<T, ToolError>) -> Result<T, Error> {
-    match thread::catch(hook) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(callback_error(error)),
-        Err(panic) => Err(Error::new(ErrorKind::Callback, panic)),
-    }
+pub(crate) fn guard<T>(hook: impl FnOnce() -> Result<T, ToolError>) -> Result<T, Error> {
+    // The text of an error is foreign code too.
+    thread::catch(|| hook().map_err(callback_error))
+        .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Callback, panic)))
 }
 
 /// Keeps an error of this crate as it is, kind included; any other becomes a callback's.
-pub(crate) fn callback_error(error: ToolError) -> Error {
+fn callback_error(error: ToolError) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => *error,
         Err(error) => Error::new(ErrorKind::Callback, error.to_string()).with_source(error),

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{
     abort::{AbortController, AbortSignal},
     agent::core::Core,
-    agent_loop::callback_error,
+    agent_loop::guard,
     error::{Error, ErrorKind},
     event::AgentEvent,
     thread::{self, lineage},
@@ -147,11 +147,7 @@ where
             if !self.active.load(Ordering::Acquire) {
                 return Ok(());
             }
-            match thread::catch(|| (self.callback)(event, &delivery.signal)) {
-                Ok(Ok(())) => (),
-                Ok(Err(error)) => return Err(callback_error(error)),
-                Err(panic) => return Err(Error::new(ErrorKind::Callback, panic)),
-            }
+            guard(|| (self.callback)(event, &delivery.signal))?;
         }
         Ok(())
     }

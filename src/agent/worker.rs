@@ -66,16 +66,12 @@ impl Job {
         let signal = run.signal();
         let mut sink = Sink { core: &core, signal: &signal, posted: None };
         let surroundings = Surroundings { signal: &signal, sink: &mut sink };
-        let ended = match thread::catch(|| run_loop(start, context, &config, surroundings)) {
-            Ok(ended) => ended,
-            Err(panic) => Err(Error::new(ErrorKind::Callback, panic)),
-        };
-        let outcome = match ended {
+        let outcome = match run_loop(start, context, &config, surroundings) {
             Ok(result) => RunOutcome::of(result),
             Err(error) => close_broken(&mut sink, &config.model, &error),
         };
         // What the configuration holds is the host's: it is dropped before the run counts as over.
-        drop(config);
+        let _ = thread::catch(|| drop(config));
         core.end_run();
         run.complete(outcome);
     }

@@ -15,7 +15,6 @@ use crate::{
     error::Error,
     event::AgentEvent,
     message::{Message, StopReason, ToolCall, ToolResultMessage, now_ms},
-    thread,
     tool::{ExecutionMode, NestedCalls, Tool, ToolOutcome, ToolPool, ToolResult, while_blocked},
 };
 
@@ -361,11 +360,7 @@ fn check_arguments(tool: &Tool, call: &ToolCall) -> Result<Map<String, Value>, T
         None => schema.check(tool.name(), &call.arguments),
         Some(shim) => {
             let raw = call.arguments.clone();
-            let reshaped = match thread::catch(|| shim(raw)) {
-                Ok(Ok(reshaped)) => reshaped,
-                Ok(Err(error)) => return Err(failed(&error.to_string())),
-                Err(panic) => return Err(failed(&panic)),
-            };
+            let reshaped = guard(|| shim(raw)).map_err(|error| failed(error.message()))?;
             schema.check(tool.name(), &reshaped)
         }
     };

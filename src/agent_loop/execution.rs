@@ -16,7 +16,7 @@ use crate::{
     agent_loop::calls::{CallScope, CallSite, Nested, Prepared, failed, millis, not_run},
     message::ToolCall,
     thread::{self, lineage, timer},
-    tool::{NestedCalls, ToolContext, ToolError, ToolOutcome, ToolPool, ToolResult},
+    tool::{NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
 };
 
 /// What the waiting thread is told.
@@ -262,7 +262,9 @@ impl Job {
         let context = self.context(signal, &open);
         let handler = self.prepared.tool.handler().clone();
         let arguments = self.prepared.arguments;
-        let result = thread::catch(|| handler.call(arguments, &context));
+        // The text of an error is foreign code too.
+        let result =
+            thread::catch(|| handler.call(arguments, &context).map_err(|error| error.to_string()));
         open.store(false, Ordering::Release);
         let outcome = ended(result, began.elapsed());
         drop(context);
@@ -285,12 +287,12 @@ impl Job {
     }
 }
 
-fn ended(result: Result<Result<ToolResult, ToolError>, String>, ran: Duration) -> ToolOutcome {
+fn ended(result: Result<Result<ToolResult, String>, String>, ran: Duration) -> ToolOutcome {
     let outcome = match result {
         Ok(Ok(result)) => {
             ToolOutcome { is_error: result.is_error == Some(true), result, duration: None }
         }
-        Ok(Err(error)) => failed(&error.to_string()),
+        Ok(Err(error)) => failed(&error),
         Err(panic) => failed(&format!("the tool panicked: {panic}")),
     };
     ToolOutcome { duration: Some(ran), ..outcome }

@@ -119,7 +119,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         loop {
             let next = thread::catch(|| stream.next());
-            self.sink().settle()?;
+            self.with_sink(|sink| sink.settle())?;
             // The signal comes before the result: what was read while it fired is not acted on.
             if self.signal.is_aborted() {
                 return Ok(());
@@ -149,8 +149,9 @@ impl Run<'_> {
             }
             if reading.batch.len() >= LONGEST_BATCH || !stream.more_is_ready() {
                 if stream.may_read_ahead() && !reading.batch.is_empty() {
-                    self.sink()
-                        .post_updates(std::mem::take(&mut reading.batch), reading.interrupt)?;
+                    let (batch, interrupt) =
+                        (std::mem::take(&mut reading.batch), reading.interrupt);
+                    self.with_sink(|sink| sink.post_updates(batch, interrupt))?;
                     continue;
                 }
                 self.flush(reading)?;
@@ -165,7 +166,10 @@ impl Run<'_> {
         match reading.batch.len() {
             0 => Ok(()),
             1 => reading.batch.pop().map_or(Ok(()), |event| self.emit(event)),
-            _ => self.sink().emit_updates(std::mem::take(&mut reading.batch)),
+            _ => {
+                let batch = std::mem::take(&mut reading.batch);
+                self.with_sink(|sink| sink.emit_updates(batch))
+            }
         }
     }
 }

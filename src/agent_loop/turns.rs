@@ -71,13 +71,13 @@ impl<'a> Run<'a> {
         if !continues {
             self.add(prompts)?;
         }
-        let mut pending = if start.skip_first_poll { Vec::new() } else { self.poll_steering() };
+        let mut pending = if start.skip_first_poll { Vec::new() } else { self.poll_steering()? };
         let mut last: Option<TurnRecord> = None;
         let end = loop {
             if let Some(last) = last.take() {
                 let mut prepared = self.prepare_next_turn(&last)?;
                 if pending.is_empty() {
-                    pending = self.poll_steering();
+                    pending = self.poll_steering()?;
                 }
                 self.emit(AgentEvent::TurnStart)?;
                 prepared.append(&mut pending);
@@ -98,9 +98,9 @@ impl<'a> Run<'a> {
             if decision == TurnDecision::End || self.config.stop.is_asked() {
                 break LoopEnd::Stopped;
             }
-            pending = self.poll_steering();
+            pending = self.poll_steering()?;
             if pending.is_empty() && !turn.asks {
-                pending = poll(self.config.follow_ups.as_ref());
+                pending = poll(self.config.follow_ups.as_ref())?;
                 if pending.is_empty() && decision != TurnDecision::Continue {
                     break LoopEnd::Natural;
                 }
@@ -116,11 +116,16 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
-        self.surroundings.sink.emit(event)
+        self.with_sink(|sink| sink.emit(event))
     }
 
-    pub(super) fn sink(&mut self) -> &mut dyn EventSink {
-        self.surroundings.sink
+    /// The sink is the host's: a panic in it breaks the run, not the thread.
+    pub(super) fn with_sink(
+        &mut self,
+        tell: impl FnOnce(&mut dyn EventSink) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let sink = &mut *self.surroundings.sink;
+        guard(|| Ok(tell(sink)))?
     }
 
     /// Puts a message that was announced already into the context.
@@ -143,12 +148,15 @@ impl<'a> Run<'a> {
         // A message that only tells of tools comes first; the others stand in their order.
         let extra = announced.len() - pending.len();
         for (index, message) in announced.into_iter().enumerate() {
-            self.add_message(message)?;
-            if let Some(pending) = index.checked_sub(extra).and_then(|index| pending.get(index))
-                && let Some(queue) = &pending.queue
-            {
-                queue.delivered(&pending.message);
+            let pending = index.checked_sub(extra).and_then(|index| pending.get(index));
+            self.emit(AgentEvent::MessageStart { message: message.clone() })?;
+            self.keep(message.clone());
+            let told = self.emit(AgentEvent::MessageEnd { message });
+            // It stands in the transcript, even if a listener failed at that: taken back it would come twice.
+            if let Some(Pending { message, queue: Some(queue) }) = pending {
+                guard(|| Ok(queue.delivered(message)))?;
             }
+            told?;
         }
         Ok(())
     }
@@ -211,16 +219,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn poll_steering(&self) -> Vec<Pending> {
+    fn poll_steering(&self) -> Result<Vec<Pending>, Error> {
         poll(self.config.steering.as_ref())
     }
 }
 
-fn poll(queue: Option<&Arc<dyn MessageQueue>>) -> Vec<Pending> {
-    let Some(queue) = queue else { return Vec::new() };
-    queue
-        .poll()
-        .into_iter()
-        .map(|message| Pending { message, queue: Some(queue.clone()) })
-        .collect()
+fn poll(queue: Option<&Arc<dyn MessageQueue>>) -> Result<Vec<Pending>, Error> {
+    let Some(queue) = queue else { return Ok(Vec::new()) };
+    let messages = guard(|| Ok(queue.poll()))?;
+    let pending = |message| Pending { message, queue: Some(queue.clone()) };
+    Ok(messages.into_iter().map(pending).collect())
 }

@@ -187,4 +187,3 @@ impl fmt::Debug for AnthropicMessages {
         f.debug_struct("AnthropicMessages").field("options", &self.options).finish_non_exhaustive()
     }
 }
-
