@@ -126,6 +126,8 @@ struct Entry {
     id: u64,
     message: Arc<Message>,
     status: Arc<AtomicU8>,
+    /// Whether the queue was cleared after a run took it: then it does not come back.
+    is_cleared: bool,
 }
 
 const QUEUED: u8 = 0;
@@ -156,7 +158,12 @@ impl Receipt {
 impl Queue {
     pub(super) fn push(&mut self, id: u64, message: Message) -> Receipt {
         let status = Arc::new(AtomicU8::new(QUEUED));
-        self.waiting.push_back(Entry { id, message: Arc::new(message), status: status.clone() });
+        self.waiting.push_back(Entry {
+            id,
+            message: Arc::new(message),
+            status: status.clone(),
+            is_cleared: false,
+        });
         Receipt { id, status }
     }
 
@@ -182,13 +189,16 @@ impl Queue {
 
     /// Puts back, in their old order, messages that a run took and could not deliver.
     pub(super) fn restore(&mut self) {
-        for entry in self.taken.drain(..).rev() {
+        for entry in self.taken.drain(..).rev().filter(|entry| !entry.is_cleared) {
             self.waiting.push_front(entry);
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+        for entry in &mut self.taken {
+            entry.is_cleared = true;
+        }
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Arc<Message>> {
