@@ -7,11 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{Error, ErrorKind},
+    secret,
     usage::Prices,
 };
 
 /// What is known of a model. Identity is provider and id.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+///
+/// Its `Debug` leaves out what sounds like a key among the headers.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Model {
     /// The name that the vendor's API takes.
@@ -192,6 +195,31 @@ impl ThinkingLevel {
             ThinkingLevel::Xhigh => "xhigh",
             ThinkingLevel::Max => "max",
         }
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("api", &self.api)
+            .field("provider", &self.provider)
+            .field("base_url", &secret::without_query(&self.base_url))
+            .field("reasoning", &self.reasoning)
+            .field("thinking_level_map", &self.thinking_level_map)
+            .field("input", &self.input)
+            .field("cost", &self.cost)
+            .field("context_window", &self.context_window)
+            .field("max_tokens", &self.max_tokens)
+            .field("headers", &secret::shown(&self.headers))
+            .field("sampling_params", &self.sampling_params)
+            .field("sampling_params_by_thinking_level", &self.sampling_params_by_thinking_level)
+            .field("prompt_cache", &self.prompt_cache)
+            .field("input_limits", &self.input_limits)
+            .field("compat", &self.compat)
+            .field("extra", &self.extra)
+            .finish()
     }
 }
 

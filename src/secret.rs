@@ -11,6 +11,9 @@ const REMOVED: &str = "***";
 /// A shorter "key" is a placeholder such as `none`, and taking it out would only garble the text.
 const SHORTEST: usize = 6;
 
+/// What goes by a name with one of these in it is a key.
+const SECRET_WORDS: [&str; 6] = ["auth", "key", "token", "secret", "cookie", "password"];
+
 /// A key or token whose `Debug` and `Display` show nothing.
 ///
 /// # Examples
@@ -63,6 +66,27 @@ pub fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> S
     text
 }
 
+/// Whether what goes by this name is a key, whoever set it: `authorization`, `x-api-key`, `cookie`.
+pub(crate) fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Named values whose `Debug` shows all but those that sound like a key.
+pub(crate) struct Shown<'a, V>(Vec<(&'a str, V)>);
+
+/// Takes named values to be shown.
+pub(crate) fn shown<'a, V>(fields: impl IntoIterator<Item = (&'a String, V)>) -> Shown<'a, V> {
+    Shown(fields.into_iter().map(|(name, value)| (name.as_str(), value)).collect())
+}
+
+/// Returns a URL as it may be shown.
+pub(crate) fn without_query(url: &str) -> &str {
+    let url = url.split('?').next().unwrap_or_default();
+    // Everything before an @ may be a password.
+    if url.contains('@') { "(hidden)" } else { url }
+}
+
 fn replace(text: String, secret: &str) -> String {
     if text.contains(secret) { text.replace(secret, REMOVED) } else { text }
 }
@@ -94,6 +118,20 @@ impl From<&str> for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for Shown<'_, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (name, value) in &self.0 {
+            if sounds_secret(name) {
+                map.entry(name, &REMOVED);
+            } else {
+                map.entry(name, value);
+            }
+        }
+        map.finish()
     }
 }
 

@@ -4,10 +4,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
-use crate::{http::url::without_query, secret::Secret};
-
-/// A header whose name has one of these in it holds a key, whoever sets it: `authorization`, `x-api-key`, `cookie`.
-const SECRET_WORDS: [&str; 6] = ["auth", "key", "token", "secret", "cookie", "password"];
+use crate::secret::{Secret, sounds_secret, without_query};
 
 /// One request.
 #[derive(Clone, Default)]
@@ -76,9 +73,7 @@ impl HttpRequest {
 
     /// Tells whether a header of this name holds a key.
     pub fn is_secret(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        SECRET_WORDS.iter().any(|word| name.contains(word))
-            || self.secret_headers.iter().any(|it| it.eq_ignore_ascii_case(&name))
+        sounds_secret(name) || self.secret_headers.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
     /// Returns the keys that the headers hold: each whole, without the word before it (`Bearer`), and the password in it

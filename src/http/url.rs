@@ -5,7 +5,10 @@ use ureq::http::{
     uri::{PathAndQuery, Scheme},
 };
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    secret::without_query,
+};
 
 /// Reads an absolute `http` or `https` URL. The error does not show it: a query may hold a key.
 pub(crate) fn parse(url: &str) -> Result<Uri> {
@@ -88,11 +91,4 @@ fn without_dots(target: &str) -> String {
     }
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     format!("/{}{query}", kept.join("/"))
-}
-
-/// Returns a URL as it may be shown.
-pub(crate) fn without_query(url: &str) -> &str {
-    let url = url.split('?').next().unwrap_or_default();
-    // Everything before an @ may be a password.
-    if url.contains('@') { "(hidden)" } else { url }
 }

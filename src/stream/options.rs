@@ -8,11 +8,13 @@ use serde_json::{Map, Value};
 use crate::{
     error::Error,
     model::{Model, ThinkingBudgets, ThinkingLevel},
-    secret::Secret,
+    secret::{Secret, shown},
 };
 
 /// What a request says beside model and messages. Every field has a default and providers ignore what they cannot use.
-#[derive(Debug, Clone, Default)]
+///
+/// Its `Debug` leaves out what sounds like a key among the headers and the environment.
+#[derive(Clone, Default)]
 pub struct StreamOptions {
     /// How hard the model shall think. Default: not at all.
     pub reasoning: Option<ThinkingLevel>,
@@ -128,8 +130,8 @@ pub struct Attribution {
     pub categories: Vec<String>,
 }
 
-/// The status and headers of a response.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The status and headers of a response. Its `Debug` leaves out cookies and the like.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ResponseMeta {
     /// The HTTP status.
     pub status: u16,
@@ -153,6 +155,46 @@ pub struct RequestHooks {
     pub on_response: Option<ResponseHook>,
     /// Sees every event of the vendor, parsed, before it is understood. Default: none.
     pub on_provider_stream_event: Option<ProviderEventHook>,
+}
+
+impl fmt::Debug for StreamOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamOptions")
+            .field("reasoning", &self.reasoning)
+            .field("thinking_budgets", &self.thinking_budgets)
+            .field("temperature", &self.temperature)
+            .field("max_tokens", &self.max_tokens)
+            .field("tool_choice", &self.tool_choice)
+            .field("api_key", &self.api_key)
+            .field("headers", &shown(pairs(&self.headers)))
+            .field("sampling_params", &self.sampling_params)
+            .field("cache_retention", &self.cache_retention)
+            .field("session_id", &self.session_id)
+            .field("transport", &self.transport)
+            .field("max_retries", &self.max_retries)
+            .field("max_retry_delay_ms", &self.max_retry_delay_ms)
+            .field("timeout", &self.timeout)
+            .field("metadata", &self.metadata)
+            .field("identity", &self.identity)
+            .field("disable_continuation", &self.disable_continuation)
+            .field("native", &self.native)
+            .field("env", &shown(pairs(&self.env)))
+            .field("hooks", &self.hooks)
+            .finish()
+    }
+}
+
+impl fmt::Debug for ResponseMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseMeta")
+            .field("status", &self.status)
+            .field("headers", &shown(pairs(&self.headers)))
+            .finish()
+    }
+}
+
+fn pairs<V>(fields: &[(String, V)]) -> impl Iterator<Item = (&String, &V)> {
+    fields.iter().map(|(name, value)| (name, value))
 }
 
 impl fmt::Debug for RequestHooks {
