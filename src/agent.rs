@@ -15,7 +15,8 @@ use crate::{
         worker::Job,
     },
     agent_loop::{
-        CallScope, CallSite, LoopConfig, LoopContext, MessageQueue, RunStart, check_continuable,
+        CallScope, CallSite, LoopConfig, LoopContext, MessageQueue, RunStart, check_budget,
+        check_continuable, check_prompts,
     },
     error::{Error, ErrorKind},
     event::AgentEvent,
@@ -96,14 +97,15 @@ struct Handle {
 impl Agent {
     /// Makes an agent. It does nothing until it is prompted.
     ///
-    /// Fails with [`ErrorKind::Configuration`] without a stream function, and for a tool whose schema cannot be used.
+    /// Fails with [`ErrorKind::Configuration`] without a stream function, for a tool whose schema cannot be used, and for
+    /// a budget of no request.
     pub fn new(model: impl Into<Arc<Model>>, options: AgentOptions) -> Result<Agent, Error> {
         Agent::assemble(model.into(), options)
     }
 
     fn assemble(model: Arc<Model>, mut options: AgentOptions) -> Result<Agent, Error> {
         options.stream = Some(options.stream.or_else(default_stream_fn).ok_or_else(no_stream_fn)?);
-        check_tools(&options.tools)?;
+        check_options(&options)?;
         let mut messages = shared(std::mem::take(&mut options.messages));
         let prompted = messages.first().is_some_and(|first| first.as_system().is_some());
         if !prompted && (!options.system_prompt.is_empty() || !options.tools.is_empty()) {
@@ -120,9 +122,10 @@ impl Agent {
 
     /// Starts a run with a text, a text with images, a message or a list of messages. Returns at once.
     ///
-    /// Fails with [`ErrorKind::Busy`] while a run is active.
+    /// Fails with [`ErrorKind::Busy`] while a run is active, and with [`ErrorKind::NothingToContinue`] for an empty list.
     pub fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Run, Error> {
         let prompts = shared(prompt.into().messages);
+        check_prompts(&prompts)?;
         self.start(|_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
     }
 
@@ -333,6 +336,11 @@ fn refuse_active(state: &State) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::Busy, message));
     }
     Ok(())
+}
+
+fn check_options(options: &AgentOptions) -> Result<(), Error> {
+    check_budget(options.max_requests)?;
+    check_tools(&options.tools)
 }
 
 fn check_tools(tools: &[Tool]) -> Result<(), Error> {

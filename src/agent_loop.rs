@@ -70,7 +70,8 @@ pub trait EventSink {
 /// Runs prompts on a context until nothing asks for another request, on the calling thread.
 ///
 /// Returns the messages that the run added, the prompts included. A response that failed is a message among them; an
-/// `Err` means that a hook, the stream function or the sink failed.
+/// `Err` means that a hook, the stream function or the sink failed, or that there was no prompt
+/// ([`ErrorKind::NothingToContinue`]).
 ///
 /// # Examples
 ///
@@ -101,7 +102,9 @@ pub fn agent_loop(
     signal: &AbortSignal,
     sink: &mut dyn EventSink,
 ) -> Result<Vec<Arc<Message>>, Error> {
-    let start = RunStart { prompts: shared(prompts), queue: None, skip_first_poll: false };
+    let prompts = shared(prompts);
+    check_prompts(&prompts)?;
+    let start = RunStart { prompts, queue: None, skip_first_poll: false };
     Ok(run_loop(start, context, config, Surroundings { signal, sink })?.messages)
 }
 
@@ -158,6 +161,7 @@ pub(crate) fn run_loop(
     config: &LoopConfig,
     surroundings: Surroundings<'_>,
 ) -> Result<LoopResult, Error> {
+    check_budget(config.max_requests)?;
     let run = turns::Run::new(context, config.clone(), surroundings);
     // Foreign code is guarded where it is called; this catches what remains, such as a stream that panics when dropped.
     guard(|| Ok(run.run(start)))?
@@ -175,6 +179,22 @@ pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> 
             Err(Error::new(ErrorKind::NothingToContinue, message))
         }
     }
+}
+
+pub(crate) fn check_budget(max_requests: Option<u32>) -> Result<(), Error> {
+    if max_requests == Some(0) {
+        let message = "max_requests is 0, so a run could ask nothing: allow one at least, or any number with `None`";
+        return Err(Error::new(ErrorKind::Configuration, message));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_prompts(prompts: &[Arc<Message>]) -> Result<(), Error> {
+    if prompts.is_empty() {
+        let message = "the prompt holds no message: give one, or resume from the transcript";
+        return Err(Error::new(ErrorKind::NothingToContinue, message));
+    }
+    Ok(())
 }
 
 /// Runs a hook of the host; its failure or panic is an error with its own text.

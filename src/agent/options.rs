@@ -41,7 +41,7 @@ pub struct AgentOptions {
     pub request: StreamOptions,
     /// How long a run may take; then it is aborted. Default: any time.
     pub deadline: Option<Duration>,
-    /// How many requests a run may make; then it ends softly. Default: any number.
+    /// How many requests a run may make, at least one; then it ends softly. Default: any number.
     pub max_requests: Option<u32>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     agent::{
-        Agent, check_tools,
+        Agent, check_options, check_tools,
         options::{AgentOptions, QueueMode},
     },
     error::Error,
@@ -136,12 +136,12 @@ impl Agent {
     /// Changes any option, for the next run (queue modes count at once). `system_prompt` and `messages` are not looked at.
     ///
     /// `change` gets a copy and no lock is held while it runs: of two calls at the same time the later to return wins.
-    /// Fails with [`ErrorKind::Configuration`] for a tool whose schema cannot be used; then nothing changes.
+    /// Fails with [`ErrorKind::Configuration`] as [`new`](Agent::new) does; then nothing changes.
     pub fn configure(&self, change: impl FnOnce(&mut AgentOptions)) -> Result<(), Error> {
         let core = self.core();
         let mut options = (*core.state.lock().options.clone()).clone();
         change(&mut options);
-        check_tools(&options.tools)?;
+        check_options(&options)?;
         let before = std::mem::replace(&mut core.state.lock().options, Arc::new(options));
         // What the old options held is the host's: it is dropped after the lock is free.
         drop(before);

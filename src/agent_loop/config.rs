@@ -44,7 +44,7 @@ pub struct LoopConfig {
     pub pool: ToolPool,
     /// How long a tool may take to return after an abort. Default: 2 seconds.
     pub grace: Duration,
-    /// How many requests the run may make; then it ends softly. Default: any number.
+    /// How many requests the run may make, at least one; then it ends softly. Default: any number.
     pub max_requests: Option<u32>,
     /// Ends the run softly after the present turn.
     pub stop: SoftStop,
