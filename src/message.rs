@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{error::Failure, model::ThinkingLevel, usage::Usage};
 
 mod ending;
-mod form;
+pub(crate) mod form;
 
 /// One message of a transcript.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub enum Message {
 #[serde(rename_all = "camelCase")]
 pub struct SystemMessage {
     /// The text of the prompt; empty for a mere change of tools.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::null_as_empty")]
     pub content: MessageContent,
     /// Named parts of the prompt in order; a null removes the part of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +58,7 @@ pub struct SystemMessage {
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
     /// Text, or text and images.
+    #[serde(deserialize_with = "form::null_as_empty")]
     pub content: MessageContent,
     /// When it was made, in milliseconds since 1970.
     #[serde(default)]
@@ -72,6 +73,7 @@ pub struct UserMessage {
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
     /// Text, thinking and tool calls in the order they came.
+    #[serde(deserialize_with = "form::null_as_empty")]
     pub content: Vec<AssistantContent>,
     /// The wire API that produced it, for example `anthropic-messages`.
     #[serde(default)]
@@ -133,9 +135,10 @@ pub struct ToolResultMessage {
     #[serde(default)]
     pub tool_name: String,
     /// What the model sees.
+    #[serde(deserialize_with = "form::null_as_empty")]
     pub content: Vec<Content>,
-    /// What the host keeps; never sent to a model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the host keeps; never sent to a model. A null is kept as such.
+    #[serde(default, deserialize_with = "form::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     /// What the tool itself cost; not part of the context's accounting.
     #[serde(default, skip_serializing_if = "Option::is_none")]

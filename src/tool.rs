@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::Error,
-    message::{ConstrainedSampling, Content, ImageContent, ToolDeclaration},
+    message::{ConstrainedSampling, Content, ImageContent, ToolDeclaration, form::present},
     schema::{self, Schema},
     usage::Usage,
 };
@@ -117,11 +117,11 @@ pub struct ToolResult {
     /// What the model sees.
     #[serde(default)]
     pub content: Vec<Content>,
-    /// What the host keeps; never sent to a model. Default: an empty object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the host keeps; never sent to a model. Results made by a function of this type have an empty object.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     /// The result as data, for tools with an output schema.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
     /// What the call itself cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -389,16 +389,12 @@ where
 impl ToolResult {
     /// Makes a result of one text block.
     pub fn text(text: impl Into<String>) -> ToolResult {
-        ToolResult {
-            content: vec![Content::text(text)],
-            details: Some(Value::Object(Map::new())),
-            ..ToolResult::default()
-        }
+        ToolResult::from(vec![Content::text(text)])
     }
 
     /// Makes a result of one image.
     pub fn image(image: ImageContent) -> ToolResult {
-        ToolResult { content: vec![Content::Image(image)], ..ToolResult::default() }
+        ToolResult::from(vec![Content::Image(image)])
     }
 
     /// Makes an error result of one text block.
@@ -462,7 +458,8 @@ impl From<ImageContent> for ToolResult {
 
 impl From<Vec<Content>> for ToolResult {
     fn from(content: Vec<Content>) -> ToolResult {
-        ToolResult { content, ..ToolResult::default() }
+        let details = Some(Value::Object(Map::new()));
+        ToolResult { content, details, ..ToolResult::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tokens and what they cost.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Tokens of one response and what they cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,14 +31,19 @@ pub struct Usage {
 #[serde(rename_all = "camelCase", default)]
 pub struct Cost {
     /// For uncached prompt tokens.
+    #[serde(serialize_with = "amount")]
     pub input: f64,
     /// For answer tokens.
+    #[serde(serialize_with = "amount")]
     pub output: f64,
     /// For prompt tokens read from the cache.
+    #[serde(serialize_with = "amount")]
     pub cache_read: f64,
     /// For prompt tokens written to the cache.
+    #[serde(serialize_with = "amount")]
     pub cache_write: f64,
     /// All of it.
+    #[serde(serialize_with = "amount")]
     pub total: f64,
     /// Whether `total` is the provider's bill.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -144,5 +149,16 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     match (a, b) {
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    }
+}
+
+/// Writes whole amounts without a fraction, as other programs write transcripts, so that the same transcript stays the
+/// same text.
+#[allow(clippy::cast_possible_truncation, clippy::trivially_copy_pass_by_ref)]
+fn amount<S: Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if amount.fract() == 0.0 && amount.abs() < 1e15 {
+        serializer.serialize_i64(*amount as i64)
+    } else {
+        serializer.serialize_f64(*amount)
     }
 }

@@ -54,3 +54,19 @@ impl<'de> Deserialize<'de> for Message {
         message.map_err(|error| de::Error::custom(format_args!("{role} message: {error}")))
     }
 }
+
+/// Reads a field that is there, be it null.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Reads content; some old transcripts have a null where there is none.
+pub(super) fn null_as_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
