@@ -87,6 +87,8 @@ mod abort;
 mod agent;
 pub mod agent_loop;
 mod builtin;
+#[cfg(feature = "providers")]
+pub mod catalogue;
 mod clock;
 mod error;
 mod event;

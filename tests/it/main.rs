@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod builtin;
+mod catalogue;
 mod conformance;
 mod handoff;
 mod partial_json;

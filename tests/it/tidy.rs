@@ -20,6 +20,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("schema", 1),
     ("sse", 1),
     ("transcript", 1),
+    ("auth", 2),
+    ("catalogue", 2),
     ("stream", 2),
     ("tool", 2),
     ("http", 3),
