@@ -2,6 +2,7 @@
 
 use std::{any::Any, io, panic, thread};
 
+pub(crate) mod hand_over;
 pub(crate) mod lineage;
 pub(crate) mod timer;
 

@@ -16,7 +16,7 @@ use crate::{
     agent_loop::guard,
     error::{Error, ErrorKind},
     event::AgentEvent,
-    thread::{self, lineage},
+    thread::{self, hand_over::Patience, lineage},
     tool::ToolError,
 };
 
@@ -35,6 +35,7 @@ pub(super) struct Listener {
     /// One delivery at a time: the run waits for its answer before the next.
     deliveries: Sender<Delivery>,
     answers: Receiver<Result<(), Error>>,
+    patience: Patience,
 }
 
 /// Events on their way to a listener.
@@ -96,6 +97,7 @@ impl Listener {
             active: active.clone(),
             deliveries: delivery_sender,
             answers: answer_receiver,
+            patience: Patience::new(),
         });
         let actor = Actor {
             active,
@@ -119,7 +121,7 @@ impl Listener {
     /// Waits until the listener is done with what was posted.
     pub(super) fn settle(&self) -> Result<(), Error> {
         // A thread that is gone has dropped its sender, which settles the delivery.
-        self.answers.recv().unwrap_or(Ok(()))
+        self.patience.recv(&self.answers).unwrap_or(Ok(()))
     }
 }
 
@@ -128,7 +130,8 @@ where
     F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError>,
 {
     fn run(mut self) {
-        while let Ok(delivery) = self.deliveries.recv() {
+        let patience = Patience::new();
+        while let Ok(delivery) = patience.recv(&self.deliveries) {
             let answer = self.handle(&delivery);
             let interrupt = delivery.interrupt.clone().filter(|_| answer.is_err());
             drop(delivery);
