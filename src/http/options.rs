@@ -14,9 +14,6 @@ pub struct HttpOptions {
     /// How long a body may stand still, in either direction. Comments that keep a stream alive count as movement.
     /// Default: 120 seconds.
     pub idle_timeout: Option<Duration>,
-    /// How long a stream may go without an event, comments not counted. It is kept by whoever reads the events.
-    /// Default: none.
-    pub event_timeout: Option<Duration>,
     /// How many bytes the body of an answer may have, after decompression. Default: 64 MiB.
     pub max_body_bytes: u64,
     /// How many bytes of the body of a failed request are read; the rest is left out. Default: 64 KiB.
@@ -67,7 +64,6 @@ impl Default for HttpOptions {
             connect_timeout: Some(Duration::from_secs(10)),
             first_byte_timeout: Some(Duration::from_mins(10)),
             idle_timeout: Some(Duration::from_mins(2)),
-            event_timeout: None,
             max_body_bytes: 64 << 20,
             max_error_bytes: 64 << 10,
             max_redirects: 5,

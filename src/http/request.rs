@@ -39,8 +39,11 @@ pub enum Method {
 /// The body of a request: pieces that are written one after the other and can be shared with other requests.
 #[derive(Clone, Default)]
 pub struct Body {
-    pieces: Vec<Arc<[u8]>>,
+    pieces: Vec<Piece>,
 }
+
+/// Whatever holds the bytes is kept as it is: a request may be large.
+type Piece = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 impl HttpRequest {
     /// Makes a GET request.
@@ -119,18 +122,22 @@ impl Body {
     }
 
     /// Adds a piece at the end, without copying it.
-    pub fn push(&mut self, piece: impl Into<Arc<[u8]>>) {
-        self.pieces.push(piece.into());
+    pub fn push(&mut self, piece: impl AsRef<[u8]> + Send + Sync + 'static) {
+        self.pieces.push(Arc::new(piece));
     }
 
     /// Returns how many bytes there are.
     pub fn len(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.len() as u64).sum()
+        self.bytes().map(|piece| piece.len() as u64).sum()
     }
 
     /// Tells whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.pieces.iter().all(|piece| piece.is_empty())
+        self.bytes().all(<[u8]>::is_empty)
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|piece| (**piece).as_ref())
     }
 
     pub(crate) fn reader(&self) -> BodyPieces {
@@ -140,7 +147,7 @@ impl Body {
 
 /// Reads the pieces of a body one after the other.
 pub(crate) struct BodyPieces {
-    pieces: Vec<Arc<[u8]>>,
+    pieces: Vec<Piece>,
     piece: usize,
     offset: usize,
 }
@@ -150,6 +157,7 @@ impl io::Read for BodyPieces {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(piece) = self.pieces.get(self.piece) {
+            let piece = (**piece).as_ref();
             let amount = (piece.len() - self.offset).min(buffer.len() - filled);
             buffer[filled..filled + amount]
                 .copy_from_slice(&piece[self.offset..self.offset + amount]);
@@ -167,7 +175,9 @@ impl io::Read for BodyPieces {
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Body {
-        Body { pieces: vec![bytes.into()] }
+        let mut body = Body::new();
+        body.push(bytes);
+        body
     }
 }
 
@@ -185,7 +195,11 @@ impl From<&str> for Body {
 
 impl From<Vec<Arc<[u8]>>> for Body {
     fn from(pieces: Vec<Arc<[u8]>>) -> Body {
-        Body { pieces }
+        let mut body = Body::new();
+        for piece in pieces {
+            body.push(piece);
+        }
+        body
     }
 }
 

@@ -51,7 +51,7 @@ fn text(mut response: HttpResponse) -> String {
 
 fn failure(client: &HttpClient, request: &HttpRequest) -> Error {
     let response = client.send(request, &AbortSignal::never());
-    response.and_then(|mut it| it.read_to_limit(u64::MAX)).unwrap_err()
+    response.and_then(|mut it| it.read_to_limit(u64::MAX).map(drop)).unwrap_err()
 }
 
 /// What a request on a thread of its own reports.

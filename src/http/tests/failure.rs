@@ -138,22 +138,24 @@ fn a_lookup_that_takes_too_long_times_out() {
     drop(release);
 }
 
+/// An address where nobody listens. It is no port that the system hands out: one that was free a moment ago may be the
+/// port of another test by now.
+fn refusing() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1))
+}
+
 #[test]
 fn a_refused_connection_is_named_with_its_cause() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let error = failure(&client(), &HttpRequest::get(format!("http://{address}/")));
-    let begin = format!("cannot connect to {address}: connection refused");
+    let error = failure(&client(), &HttpRequest::get(format!("http://{}/", refusing())));
+    let begin = format!("cannot connect to {}: connection refused", refusing());
     assert!(error.to_string().starts_with(&begin), "{error}");
     assert!(error.is_retryable());
 }
 
 #[test]
 fn the_next_address_is_tried_when_the_first_refuses() {
-    let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let server = Server::start([Response::new(200).text("ok")]).unwrap();
-    let addresses = vec![closed, server.address()];
+    let addresses = vec![refusing(), server.address()];
     let lookup: Lookup = Arc::new(move |_| Ok(addresses.clone()));
     let client = HttpClient::with_lookup(options(), &lookup).unwrap();
     assert_eq!(text(send(&client, &HttpRequest::get("http://api.test/"))), "ok");
