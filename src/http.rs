@@ -35,9 +35,9 @@ mod request;
 mod response;
 mod retry;
 mod ticket;
-#[cfg(feature = "rustls")]
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
 mod tls;
-#[cfg(not(feature = "rustls"))]
+#[cfg(not(any(feature = "rustls", feature = "native-tls")))]
 #[path = "http/no_tls.rs"]
 mod tls;
 mod url;

@@ -43,9 +43,9 @@ pub(crate) fn agent(
         .input_buffer_size(INPUT_BUFFER)
         .output_buffer_size(OUTPUT_BUFFER)
         .max_response_header_size(INPUT_BUFFER - 1);
-    #[cfg(feature = "rustls")]
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
     let builder = builder.tls_config(tls.config.clone());
-    #[cfg(not(feature = "rustls"))]
+    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
     let Tls {} = tls;
     let connector = ().chain(ConnectProxyConnector::default()).chain(Dial { lookup });
     Agent::with_parts(builder.build(), Tls::wrap(connector), Later)

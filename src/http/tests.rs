@@ -16,7 +16,7 @@ mod failure;
 mod proxy;
 mod redirect;
 mod retry;
-#[cfg(feature = "rustls")]
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
 mod tls;
 mod url;
 

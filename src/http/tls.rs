@@ -1,17 +1,24 @@
-//! TLS, and what the options say about certificates.
+//! TLS as it is built in: by rustls, or else by the library of the system.
 
+#[cfg(not(feature = "rustls"))]
+use ureq::unversioned::transport::NativeTlsConnector as TlsConnector;
+#[cfg(feature = "rustls")]
+use ureq::unversioned::transport::RustlsConnector as TlsConnector;
 use ureq::{
     tls::{
         Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsConfigBuilder,
-        parse_pem,
+        TlsProvider, parse_pem,
     },
-    unversioned::transport::{Connector, RustlsConnector, Transport},
+    unversioned::transport::{Connector, Transport},
 };
 
 use crate::{
     error::{Error, ErrorKind, Result},
     http::options::{ClientCertificate, HttpOptions},
 };
+
+const PROVIDER: TlsProvider =
+    if cfg!(feature = "rustls") { TlsProvider::Rustls } else { TlsProvider::NativeTls };
 
 /// What the options say about certificates, read and checked.
 pub(crate) struct Tls {
@@ -36,7 +43,7 @@ impl Tls {
     }
 
     pub(crate) fn wrap<In: Transport, C: Connector<(), Out = In>>(inner: C) -> impl Connector {
-        inner.chain(RustlsConnector::default())
+        inner.chain(TlsConnector::default())
     }
 }
 
@@ -46,14 +53,14 @@ impl Default for Tls {
     }
 }
 
-/// Begins with what holds where the options say nothing.
+/// Begins with what holds where the options say nothing. The system's own library knows the system's authorities.
 fn usual() -> TlsConfigBuilder {
-    let roots = if cfg!(feature = "platform-verifier") {
+    let roots = if cfg!(feature = "platform-verifier") || PROVIDER == TlsProvider::NativeTls {
         RootCerts::PlatformVerifier
     } else {
         RootCerts::WebPki
     };
-    TlsConfig::builder().root_certs(roots)
+    TlsConfig::builder().provider(PROVIDER).root_certs(roots)
 }
 
 fn certificates(pem: &str, whose: &str) -> Result<Vec<Certificate<'static>>> {

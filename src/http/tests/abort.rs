@@ -90,7 +90,7 @@ fn a_connect_to_a_full_backlog_is_aborted() {
     check(&client, HttpRequest::get("http://api.test/"), |_| entered.recv_timeout(LIMIT).unwrap());
 }
 
-#[cfg(feature = "rustls")]
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
 #[test]
 fn a_tls_handshake_that_is_never_answered_is_aborted() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();

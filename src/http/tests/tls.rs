@@ -170,6 +170,7 @@ fn a_certificate_that_cannot_be_read_is_refused_before_the_first_request() {
     check_refused(with(&pem, "nonsense"), "the key of the client is no PEM text");
 }
 
+#[cfg(feature = "rustls")]
 #[test]
 fn a_key_that_belongs_to_another_certificate_is_a_mistake_of_the_program() {
     let authority = Authority::new();

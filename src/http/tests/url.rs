@@ -57,7 +57,7 @@ fn what_is_no_url_is_refused_with_the_reason() {
     );
 }
 
-#[cfg(not(feature = "rustls"))]
+#[cfg(not(any(feature = "rustls", feature = "native-tls")))]
 #[test]
 fn a_build_without_tls_says_so() {
     let server = Server::start([]).unwrap();
