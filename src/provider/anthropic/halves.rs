@@ -1,8 +1,8 @@
 //! Characters that a server cut in two: the halves of a surrogate pair in two deltas.
 //!
-//! Servers that cut their texts by UTF-16 units send `\ud83d` at the end of one delta and `\ude48` at the beginning of the
-//! next. Rust's texts hold no halves, so they travel through the parser as characters of the last private plane, and the
-//! first half waits for the second.
+//! Servers that cut their texts by UTF-16 units send `\ud83d` at the end of one delta and `\ude48` at the beginning of
+//! the next. Rust's texts hold no halves, so they travel through the parser as characters of the last private plane, and
+//! the first half waits for the second.
 
 use std::borrow::Cow;
 

@@ -80,8 +80,8 @@ impl<'a> WireBlock<'a> {
 
 /// Converts messages that were made fit for the model; the prompt is not among them.
 ///
-/// Later system messages wait until just before the next assistant message, or go to the end: the API takes them nowhere
-/// else.
+/// Later system messages wait until just before the next assistant message, or go to the end: the API takes them
+/// nowhere else.
 pub(super) fn convert<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
     allow_empty_signature: bool,

@@ -1,6 +1,9 @@
 //! A transcript and its options as a request: no network, no clock.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -195,18 +198,23 @@ fn split_prompt(messages: &[Arc<Message>]) -> (String, &[Arc<Message>]) {
 fn call_ids() -> impl FnMut(&str, &AssistantMessage) -> String {
     let fit =
         |it: char| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' };
-    let mut used: HashMap<String, u32> = HashMap::new();
+    let mut used = HashSet::new();
+    let mut counts: HashMap<String, u32> = HashMap::new();
     move |id, _| {
         let fitting: String = id.chars().map(fit).take(ID_LENGTH).collect();
-        let times = used.entry(fitting.clone()).and_modify(|times| *times += 1).or_insert(1);
-        if *times == 1 {
+        if used.insert(fitting.clone()) {
             return fitting;
         }
-        let suffix = format!("_{times}");
-        let kept = fitting.len().min(ID_LENGTH - suffix.len());
-        let unique = format!("{}{suffix}", &fitting[..kept]);
-        used.insert(unique.clone(), 1);
-        unique
+        let count = counts.entry(fitting.clone()).or_insert(1);
+        loop {
+            *count += 1;
+            let suffix = format!("_{count}");
+            let kept = fitting.len().min(ID_LENGTH - suffix.len());
+            let unique = format!("{}{suffix}", &fitting[..kept]);
+            if used.insert(unique.clone()) {
+                return unique;
+            }
+        }
     }
 }
 

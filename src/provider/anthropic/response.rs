@@ -282,8 +282,8 @@ impl Blocks {
         format!("call_{response}_{}", self.count)
     }
 
-    /// Adds to an open block. What does not fit it, or comes after its end, is left out. Texts that `has_marks` may hold
-    /// marks of half characters.
+    /// Adds to an open block. What does not fit it, or comes after its end, is left out. With `has_marks` the texts may
+    /// hold marks of half characters.
     fn delta(&mut self, event: BlockDelta<'_>, has_marks: bool, out: &mut Events) {
         let BlockDelta { index, delta } = event;
         let Some(block) = self.open.iter_mut().rev().find(|it| it.server_index == index) else {

@@ -66,8 +66,8 @@ fn session(request: &StreamRequest) -> Option<String> {
 
 /// Whether the server refused a request because its strict tools are too many or too complex.
 ///
-/// It has no code for that, only words: the compiled grammar is too large, the schemas are too complex, there are too many
-/// strict tools, optional parameters or unions.
+/// It has no code for that, only words: the compiled grammar is too large, the schemas are too complex, there are too
+/// many strict tools, optional parameters or unions.
 pub(super) fn is_too_much(error: &Error) -> bool {
     let failure = error.failure();
     let text = error.message().to_lowercase();

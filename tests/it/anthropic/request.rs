@@ -129,7 +129,7 @@ fn an_error_result_has_a_text_even_if_the_tool_gave_none() {
 #[test]
 fn ids_that_other_vendors_use_twice_are_told_apart() {
     let long = "x".repeat(70);
-    let ids = ["call_0", "call|0", "call_0", long.as_str(), &format!("{long}y")];
+    let ids = ["call_0", "call_0_2", "call|0", "call_0", long.as_str(), &format!("{long}y")];
     let mut list = vec![user("Hi")];
     for id in ids {
         list.push(foreign(json!([call(id)])));
@@ -323,7 +323,7 @@ fn later_system_messages_wait_for_the_next_answer() {
 fn a_body_is_the_same_text_each_time() {
     let transcript = messages(json!([
         {"role": "system", "content": "Base.", "toolsAdded": [
-            {"name": "edit", "parameters": {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "string"}}}}
+            {"name": "edit", "parameters": {"properties": {"z": {"type": "string"}, "a": {"type": "string"}}}}
         ]},
         user("Hi"),
         assistant(json!([{"type": "toolCall", "id": "t", "name": "edit", "arguments": {"z": 1, "a": 2}}]), "toolUse"),
