@@ -29,7 +29,7 @@ use std::{fmt, mem, sync::Arc};
 use crate::{
     abort::AbortSignal,
     error::Error,
-    message::Diagnostic,
+    message::{Diagnostic, now_ms},
     provider::{
         ProviderOptions,
         anthropic::{
@@ -107,7 +107,7 @@ impl StreamFn for AnthropicMessages {
         let prepared = request::prepare(&request, key, self.memory.strict_for(&request));
         let prefers_strict = prepared.as_ref().is_ok_and(|it| it.prefers_strict);
         let exchange = Exchange {
-            decoder: Decoder::new(request.model.clone()),
+            decoder: Decoder::new(request.model.clone(), now_ms()),
             second_try: prefers_strict.then(|| SecondTry {
                 request: request.clone(),
                 key: key.cloned(),
@@ -121,9 +121,9 @@ impl StreamFn for AnthropicMessages {
     }
 }
 
-/// The decoder of the response to a request.
+/// The decoder of the response to a request that is never sent: its clock stands still.
 pub(crate) fn decoder(request: &StreamRequest) -> Box<dyn FrameDecoder> {
-    let decoder = Decoder::new(request.model.clone());
+    let decoder = Decoder::new(request.model.clone(), 0);
     Box::new(Exchange { decoder, second_try: None, notes: Vec::new() })
 }
 

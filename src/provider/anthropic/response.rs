@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::Error,
-    message::{Diagnostic, StopReason, ThinkingContent, ToolCall, now_ms},
+    message::{Diagnostic, StopReason, ThinkingContent, ToolCall},
     model::Model,
     partial_json::repair::from_str_repaired,
     provider::{
@@ -24,6 +24,7 @@ const REDACTED: &str = "(this reasoning is encrypted)";
 pub(super) struct Decoder {
     model: Arc<Model>,
     meter: Meter,
+    now: u64,
     blocks: Blocks,
     has_begun: bool,
     has_ended: bool,
@@ -38,7 +39,8 @@ struct Blocks {
     count: usize,
     /// Those that have not ended, in the order of their beginning.
     open: Vec<OpenBlock>,
-    response_id: Option<String>,
+    /// What the ids of calls that come without one are made of: the response's id, or else the time.
+    response: String,
 }
 
 #[derive(Debug)]
@@ -92,11 +94,13 @@ struct Delta<'a> {
 }
 
 impl Decoder {
-    pub(super) fn new(model: Arc<Model>) -> Decoder {
+    /// Begins at `now`, in milliseconds since 1970.
+    pub(super) fn new(model: Arc<Model>, now: u64) -> Decoder {
         Decoder {
             meter: Meter::new(&model),
             model,
-            blocks: Blocks::default(),
+            now,
+            blocks: Blocks { response: now.to_string(), ..Blocks::default() },
             has_begun: false,
             has_ended: false,
             ending: None,
@@ -148,7 +152,7 @@ impl Decoder {
             let transformations = std::mem::take(&mut self.transformations);
             let diagnostics = vec![Diagnostic {
                 kind: "anthropic_input_transformations".to_owned(),
-                timestamp: now_ms(),
+                timestamp: self.now,
                 error: None,
                 details: Some(serde_json::json!({ "transformations": transformations })),
             }];
@@ -169,10 +173,13 @@ impl Decoder {
         if let Some(answering) = response_model {
             self.meter.answered_by(&self.model, answering);
         }
-        self.blocks.response_id = text("id").map(str::to_owned);
+        let response_id = text("id");
+        if let Some(id) = response_id {
+            id.clone_into(&mut self.blocks.response);
+        }
         let usage = &message["usage"];
         out.push_back(StreamEvent::Info(Box::new(ResponseInfo {
-            response_id: self.blocks.response_id.clone(),
+            response_id: response_id.map(str::to_owned),
             response_model: response_model.map(str::to_owned),
             usage: usage.is_object().then(|| self.meter.begin(usage)),
             ..ResponseInfo::default()
@@ -262,7 +269,8 @@ impl Blocks {
         let content_index = self.count;
         let mut id = text("id");
         if id.is_empty() {
-            id = self.minted_id();
+            // Its result must name it.
+            id = format!("call_{}_{content_index}", self.response);
         }
         let name = text("name");
         out.push_back(StreamEvent::ToolCallStart {
@@ -274,12 +282,6 @@ impl Blocks {
             Box::new(ToolCall { id, name, arguments: input.clone(), ..ToolCall::default() })
         });
         BlockKind::Call { whole }
-    }
-
-    /// An id for a call that came without one: its result must name it.
-    fn minted_id(&self) -> String {
-        let response = self.response_id.clone().unwrap_or_else(|| now_ms().to_string());
-        format!("call_{response}_{}", self.count)
     }
 
     /// Adds to an open block. What does not fit it, or comes after its end, is left out. With `has_marks` the texts may
