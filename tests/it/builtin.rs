@@ -1,8 +1,9 @@
 //! The built-in model.
-// Expected texts are written by the test library, which always puts the hashes.
-#![allow(clippy::needless_raw_string_hashes)]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex},
+};
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -41,13 +42,14 @@ fn shown(messages: &[Arc<Message>]) -> String {
     let mut lines = String::new();
     for message in messages.iter().filter_map(|message| message.as_assistant()) {
         for block in &message.content {
-            lines += &match block {
-                AssistantContent::Text(block) => format!("{}\n", block.text),
-                AssistantContent::Thinking(block) => format!("({})\n", block.thinking),
+            let written = match block {
+                AssistantContent::Text(block) => writeln!(lines, "{}", block.text),
+                AssistantContent::Thinking(block) => writeln!(lines, "({})", block.thinking),
                 AssistantContent::ToolCall(call) => {
-                    format!("> {} {}\n", call.name, Value::from(call.arguments.clone()))
+                    writeln!(lines, "> {} {}", call.name, Value::from(call.arguments.clone()))
                 }
             };
+            written.unwrap();
         }
     }
     lines

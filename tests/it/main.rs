@@ -1,5 +1,6 @@
 //! All integration tests in one binary.
-#![allow(clippy::needless_pass_by_value)]
+// Expected texts are written by the test library, which always puts the hashes.
+#![allow(clippy::needless_pass_by_value, clippy::needless_raw_string_hashes)]
 
 mod anthropic;
 mod builtin;
@@ -7,6 +8,7 @@ mod catalogue;
 mod conformance;
 mod handoff;
 mod partial_json;
+mod saved;
 mod schema;
 mod scripted;
 mod server;
