@@ -1,5 +1,28 @@
 //! JSON Schemas of tools: building, checking and mending arguments, and the strict form some vendors want.
+//!
+//! A Rust type gives its schema by [`for_type`]. A tool that is only known at run time builds one:
+//!
+//! ```
+//! use serde_json::{Value, json};
+//! use steerage::schema;
+//!
+//! let search = schema::object()
+//!     .required("query", schema::string().min_length(1).description("What to look for"))
+//!     .optional("mode", schema::string_enum(["exact", "fuzzy"]))
+//!     .optional("limit", schema::integer().minimum(1).maximum(50))
+//!     .optional("since", schema::nullable(schema::string().format("date")))
+//!     .optional("tags", schema::array(schema::string()))
+//!     .optional("near", schema::tuple([schema::number(), schema::number()]))
+//!     .optional("sort", schema::union([schema::lit("none"), schema::one_of(["up", "down"])]))
+//!     .optional("weights", schema::map(schema::number()))
+//!     .description("What to search, and how");
+//! let json = Value::from(search);
+//! assert_eq!(json["properties"]["limit"], json!({"type": "integer", "minimum": 1, "maximum": 50}));
+//! assert_eq!(json["required"], json!(["query"]));
+//! assert_eq!(json["additionalProperties"], false);
+//! ```
 
+mod builder;
 #[cfg(feature = "validate")]
 mod check;
 #[cfg(not(feature = "validate"))]
@@ -14,13 +37,22 @@ mod plan;
 mod prepare;
 mod reference;
 mod report;
+mod strict;
+mod survey;
 mod walk;
 
 use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
-pub use crate::schema::derive::for_type;
+pub use crate::schema::{
+    builder::{
+        Builder, array, boolean, integer, lit, map, null, nullable, number, object, one_of, string,
+        string_enum, tuple, union, unknown,
+    },
+    derive::for_type,
+    strict::strict,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     schema::{
@@ -130,7 +162,8 @@ impl Schema {
             Ok(Value::Object(mended)) => Ok(mended),
             Ok(_) | Err(_) if is_valid => Ok(arguments.clone()),
             Ok(value) | Err(value) => {
-                let walk = self.walk(Size::of(&value, usize::MAX).unwrap_or(size));
+                let size = Size::of(&value, usize::MAX).unwrap_or(size);
+                let walk = self.walk(size).with_memory();
                 Err(report::refusal(tool, &Explanation::of(&walk, ROOT, &value), arguments))
             }
         }
@@ -141,9 +174,9 @@ impl Schema {
         let walk = self.walk(size);
         let mut coercion = Coercion::new(&walk, self.inner.max_depth, size.has_fractions);
         for _ in 0..MAX_ROUNDS {
-            let mended = coercion.value(ROOT, value.clone());
-            let is_final = mended == value;
-            value = mended;
+            let before = value.clone();
+            coercion.value(ROOT, &mut value);
+            let is_final = before == value;
             if self.accepts(&value, size) {
                 return Ok(value);
             }
@@ -156,7 +189,7 @@ impl Schema {
     }
 
     fn accepts(&self, value: &Value, size: Size) -> bool {
-        self.inner.checker.accepts(value, || self.walk(size).accepts(ROOT, value))
+        self.inner.checker.accepts(value, || self.walk(size).with_memory().accepts(ROOT, value))
     }
 
     fn walk(&self, size: Size) -> Walk<'_> {

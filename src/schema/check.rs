@@ -9,17 +9,20 @@ use jsonschema::{
 use serde_json::{Map, Value};
 
 use crate::schema::{
-    explain::Fault,
+    explain::{Fault, count},
     plan::{NodeId, Plan},
 };
 
 /// How often a pattern may start over on one text; the ones that need more are hostile or hopeless.
 const BACKTRACK_LIMIT: usize = 100_000;
 const PATTERN_SIZE: usize = 1 << 20;
+/// How many visits of schemas one value may cost the validator, which remembers only those on cycles.
+const MAX_WAYS: usize = 50_000;
 
 /// The validators of one schema.
 pub(super) struct Checker {
     root: Validator,
+    is_costly: bool,
     /// What each node asserts by itself, built when a value is first explained or converted.
     own: Vec<OnceLock<Option<Validator>>>,
     patterns: Vec<Option<Validator>>,
@@ -33,12 +36,12 @@ impl Checker {
         let own = plan.nodes.iter().map(|_| OnceLock::new()).collect();
         let pattern = |source: &String| build_pattern(&options, source).ok();
         let patterns = plan.patterns.iter().map(pattern).collect();
-        Ok(Checker { root, own, patterns, options })
+        Ok(Checker { root, is_costly: plan.ways > MAX_WAYS, own, patterns, options })
     }
 
-    /// The verdict on a whole value; `_plan`, which would look at it by hand, is not asked.
-    pub(super) fn accepts(&self, value: &Value, _plan: impl FnOnce() -> bool) -> bool {
-        self.root.is_valid(value)
+    /// The verdict on a whole value; `plan` gives it where the validator could take for ever.
+    pub(super) fn accepts(&self, value: &Value, plan: impl FnOnce() -> bool) -> bool {
+        if self.is_costly { plan() } else { self.root.is_valid(value) }
     }
 
     /// Whether `value` keeps the `assertions` of one node.
@@ -140,9 +143,4 @@ fn text(kind: &ValidationErrorKind) -> String {
         Kind::Required { .. } => "missing, but required here".to_owned(),
         other => format!("does not match the keyword {}", other.keyword()),
     }
-}
-
-fn count(limit: u64, noun: &str) -> String {
-    let plural = if limit == 1 { "" } else { "s" };
-    format!("{limit} {noun}{plural}")
 }

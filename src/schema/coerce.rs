@@ -35,51 +35,69 @@ impl<'a> Coercion<'a> {
     }
 
     /// Converts a value to what a node wants, as far as that goes.
-    pub(super) fn value(&mut self, id: NodeId, value: Value) -> Value {
+    ///
+    /// Works in place and in small functions: this recurses with the value, and an unoptimized build keeps room for
+    /// every temporary.
+    pub(super) fn value(&mut self, id: NodeId, value: &mut Value) {
         if !self.walk.step() {
-            return value;
+            return;
         }
         let node = self.walk.node(id);
-        let (value, wrapped) = self.typed(id, node, member(node, value));
-        let n_wraps = self.wraps.len();
+        choose_member(node, value);
+        let wrapped = self.typed(id, node, value);
         self.wraps.extend(wrapped.then_some(id));
-        let mut value = node.all.iter().fold(value, |value, &part| self.value(part, value));
+        for &part in &node.all {
+            self.value(part, value);
+        }
         for union in &node.unions {
-            value = self.union(id, union, value);
+            self.union(id, union, value);
         }
-        value = self.contents(node, value);
-        let more = value.as_object().map(|it| node.fields.wanted_by(it).collect::<Vec<_>>());
-        for part in more.into_iter().flatten().chain(self.walk.consequence(node, &value)) {
-            value = self.value(part, value);
+        self.contents(node, value);
+        self.consequences(node, value);
+        self.wraps.truncate(self.wraps.len() - usize::from(wrapped));
+    }
+
+    fn consequences(&mut self, node: &Node, value: &mut Value) {
+        let wanted = value.as_object().map(|it| node.fields.wanted_by(it).collect::<Vec<_>>());
+        for part in wanted.into_iter().flatten().chain(self.walk.consequence(node, value)) {
+            self.value(part, value);
         }
-        self.wraps.truncate(n_wraps);
-        value
     }
 
     /// Converts by `type`; tells whether the value was wrapped in a list for it.
-    fn typed(&mut self, id: NodeId, node: &Node, value: Value) -> (Value, bool) {
-        let kind = Kinds::of(&value);
+    fn typed(&mut self, id: NodeId, node: &Node, value: &mut Value) -> bool {
+        let kind = Kinds::of(value);
         if node.types.iter().any(|&it| Kinds::from(it).contains(kind)) {
-            return (whole(node, value), false);
+            drop_zero_fraction(node, value);
+            return false;
         }
         if value.is_null() {
-            return (value, false);
+            return false;
         }
+        let (converted, wrapped) = match node.types[..] {
+            [only] => self.convert(id, only, value),
+            _ => self.first_fit(id, node, value),
+        }
+        .unwrap_or_else(|| (value.take(), false));
+        *value = converted;
+        wrapped
+    }
+
+    /// Converts to the first of several types that fits, or at least can be had.
+    fn first_fit(&mut self, id: NodeId, node: &Node, value: &Value) -> Option<(Value, bool)> {
         let mut fallback = None;
         for &wanted in &node.types {
-            let Some((converted, wrapped)) = self.convert(id, wanted, &value) else { continue };
-            if node.types.len() == 1 {
-                return (converted, wrapped);
-            }
+            let Some((converted, wrapped)) = self.convert(id, wanted, value) else { continue };
+            let mut candidate = converted.clone();
             self.wraps.extend(wrapped.then_some(id));
-            let candidate = self.contents(node, converted.clone());
+            self.contents(node, &mut candidate);
             self.wraps.truncate(self.wraps.len() - usize::from(wrapped));
             if self.walk.accepts(id, &candidate) {
-                return (candidate, wrapped);
+                return Some((candidate, wrapped));
             }
             fallback.get_or_insert((converted, wrapped));
         }
-        fallback.unwrap_or((value, false))
+        fallback
     }
 
     fn convert(&mut self, id: NodeId, wanted: Type, value: &Value) -> Option<(Value, bool)> {
@@ -109,41 +127,50 @@ impl<'a> Coercion<'a> {
         value
     }
 
-    fn union(&mut self, id: NodeId, union: &Union, value: Value) -> Value {
-        let accepting = union.branches.iter().find(|&&it| self.walk.accepts(it, &value));
+    fn union(&mut self, id: NodeId, union: &Union, value: &mut Value) {
+        let accepting = union.branches.iter().find(|&&it| self.walk.accepts(it, value));
         if let Some(&branch) = accepting {
-            return self.mended(branch, value);
+            self.mend(branch, value);
+        } else if !value.is_null()
+            && let Some(converted) = self.first_branch(id, union, value)
+        {
+            *value = converted;
         }
-        if value.is_null() {
-            return value;
-        }
-        let node = self.walk.node(id);
+    }
+
+    /// The conversion by the first branch whose result is valid.
+    fn first_branch(&mut self, id: NodeId, union: &Union, value: &Value) -> Option<Value> {
         let only = only_branch(self.walk, union);
         let mut fallback = None;
         for &branch in &union.branches {
-            if self.is_hopeless(branch, &value) {
+            if self.is_hopeless(branch, value) {
                 continue;
             }
-            let converted = self.value(branch, value.clone());
-            let candidate = self.contents(node, converted.clone());
-            if self.walk.accepts(id, &candidate) {
-                return candidate;
-            }
+            let mut converted = value.clone();
+            self.value(branch, &mut converted);
             let is_good = only == Some(branch) || self.walk.accepts(branch, &converted);
+            let mut candidate = converted.clone();
+            self.contents(self.walk.node(id), &mut candidate);
+            if self.walk.accepts(id, &candidate) {
+                return Some(candidate);
+            }
             if fallback.is_none() && is_good {
                 fallback = Some(converted);
             }
         }
-        fallback.unwrap_or(value)
+        fallback
     }
 
     /// Writes the whole numbers of a valid value without a fraction.
-    fn mended(&mut self, branch: NodeId, value: Value) -> Value {
+    fn mend(&mut self, branch: NodeId, value: &mut Value) {
         if !self.has_fractions {
-            return value;
+            return;
         }
-        let mended = self.value(branch, value.clone());
-        if self.walk.accepts(branch, &mended) { mended } else { value }
+        let original = value.clone();
+        self.value(branch, value);
+        if !self.walk.accepts(branch, value) {
+            *value = original;
+        }
     }
 
     /// Whether a field that tells branches apart says that this one is not meant.
@@ -157,34 +184,28 @@ impl<'a> Coercion<'a> {
         })
     }
 
-    fn contents(&mut self, node: &Node, value: Value) -> Value {
+    fn contents(&mut self, node: &Node, value: &mut Value) {
         if self.depth_left == 0 {
-            return value;
+            return;
         }
         self.depth_left -= 1;
-        let value = match value {
-            Value::Object(fields) => Value::Object(self.fields(node, fields)),
-            Value::Array(items) => Value::Array(self.items(node, items)),
-            _ => value,
-        };
+        match value {
+            Value::Object(fields) => self.fields(node, fields),
+            Value::Array(items) => self.items(node, items),
+            _ => (),
+        }
         self.depth_left += 1;
-        value
     }
 
-    fn fields(&mut self, node: &Node, fields: Map<String, Value>) -> Map<String, Value> {
+    fn fields(&mut self, node: &Node, fields: &mut Map<String, Value>) {
         let outer = mem::take(&mut self.wraps);
-        let mut converted = Map::with_capacity(fields.len());
-        for (name, mut value) in fields {
-            if value.is_null() && self.is_superfluous(node, &name) {
-                continue;
+        fields.retain(|name, value| !value.is_null() || !self.is_superfluous(node, name));
+        for (name, value) in fields.iter_mut() {
+            for rule in self.walk.rules(&node.fields, name) {
+                self.value(rule, value);
             }
-            for rule in self.walk.rules(&node.fields, &name) {
-                value = self.value(rule, value);
-            }
-            converted.insert(name, value);
         }
         self.wraps = outer;
-        converted
     }
 
     /// Whether a null in this field stands for its absence.
@@ -194,42 +215,41 @@ impl<'a> Coercion<'a> {
         rule.is_some_and(|&rule| !is_required && !self.walk.accepts(rule, &Value::Null))
     }
 
-    fn items(&mut self, node: &Node, items: Vec<Value>) -> Vec<Value> {
-        let rules = node.items.first.iter().copied().map(Some);
-        let rules = rules.chain(std::iter::repeat(node.items.rest));
+    fn items(&mut self, node: &Node, items: &mut [Value]) {
         // The only item of a list that was just made may not be wrapped by the same node again.
         let outer = (items.len() != 1).then(|| mem::take(&mut self.wraps));
-        let convert = |(value, rule): (Value, Option<NodeId>)| match rule {
-            Some(id) => self.value(id, value),
-            None => value,
-        };
-        let items = items.into_iter().zip(rules).map(convert).collect();
-        self.wraps = outer.unwrap_or_else(|| mem::take(&mut self.wraps));
-        items
+        for (index, value) in items.iter_mut().enumerate() {
+            if let Some(rule) = node.items.rule(index) {
+                self.value(rule, value);
+            }
+        }
+        if let Some(outer) = outer {
+            self.wraps = outer;
+        }
     }
 }
 
-/// The member of `const` or `enum` that a value stands for, if it is exactly one.
-fn member(node: &Node, value: Value) -> Value {
-    let Some(members) = &node.members else { return value };
-    if let Some(same) = members.iter().find(|member| convert::equal(member, &value)) {
-        return same.clone();
+/// Takes the member of `const` or `enum` that a value stands for, if it is exactly one.
+fn choose_member(node: &Node, value: &mut Value) {
+    let Some(members) = &node.members else { return };
+    if let Some(same) = members.iter().find(|member| convert::equal(member, value)) {
+        value.clone_from(same);
+        return;
     }
-    let mut matches = members.iter().filter(|member| convert::becomes(&value, member));
-    match (matches.next(), matches.next()) {
-        (Some(only), None) => only.clone(),
-        _ => value,
+    let mut matches = members.iter().filter(|member| convert::becomes(value, member));
+    if let (Some(only), None) = (matches.next(), matches.next()) {
+        value.clone_from(only);
     }
 }
 
 /// Writes a whole number without a fraction where an integer is wanted and a fraction is not.
-fn whole(node: &Node, value: Value) -> Value {
-    let is_integer = !node.types.contains(&Type::Number);
-    match &value {
-        Value::Number(number) if is_integer && number.is_f64() => {
-            convert::whole(number).map_or(value, Value::Number)
-        }
-        _ => value,
+fn drop_zero_fraction(node: &Node, value: &mut Value) {
+    if let Value::Number(number) = value
+        && number.is_f64()
+        && !node.types.contains(&Type::Number)
+        && let Some(whole) = convert::whole(number)
+    {
+        *number = whole;
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Explanation<'a> {
             } else {
                 self.at(name, |it| rules.into_iter().for_each(|id| it.node(id, value)));
             }
-            if fields.names.is_some_and(|id| !self.walk.accepts(id, &Value::from(name.as_str()))) {
+            if fields.names.is_some_and(|id| !self.walk.accepts_name(id, name)) {
                 self.at(name, |it| it.report("a field may not have this name"));
             }
         }
@@ -142,15 +142,15 @@ impl<'a> Explanation<'a> {
     }
 
     fn items(&mut self, items: &Items, values: &[Value]) {
+        let n_first = items.first.len();
         let is_closed = items.rest.is_some_and(|id| is_never(self.walk.node(id)));
-        if is_closed && values.len() > items.first.len() {
-            let (limit, count) = (items.first.len(), values.len());
-            self.report(&format!("expected at most {limit} items, got {count}"));
+        if is_closed && values.len() > n_first {
+            let limit = count(n_first as u64, "item");
+            self.report(&format!("expected at most {limit}, got {}", values.len()));
         }
-        let rest = items.rest.filter(|_| !is_closed);
-        let rules = items.first.iter().copied().map(Some).chain(std::iter::repeat(rest));
-        for (index, (value, rule)) in values.iter().zip(rules).enumerate() {
-            if let Some(id) = rule {
+        for (index, value) in values.iter().enumerate() {
+            let is_extra = is_closed && index >= n_first;
+            if let Some(id) = items.rule(index).filter(|_| !is_extra) {
                 self.at(&index.to_string(), |it| it.node(id, value));
             }
         }
@@ -161,18 +161,15 @@ impl<'a> Explanation<'a> {
 
     fn contains(&mut self, contains: Contains, values: &[Value]) {
         let matching = |value: &&Value| self.walk.accepts(contains.node, value);
-        let count = values.iter().filter(matching).count() as u64;
-        if count < contains.min {
-            let min = contains.min;
-            self.report(&format!(
-                "expected at least {min} items of the kind that must occur, got {count}"
-            ));
-        }
-        if let Some(max) = contains.max.filter(|&max| count > max) {
-            self.report(&format!(
-                "expected at most {max} items of the kind that may occur, got {count}"
-            ));
-        }
+        let found = values.iter().filter(matching).count() as u64;
+        let bound = match contains {
+            Contains { min, .. } if found < min => format!("at least {}", count(min, "item")),
+            Contains { max: Some(max), .. } if found > max => {
+                format!("at most {}", count(max, "item"))
+            }
+            _ => return,
+        };
+        self.report(&format!("expected {bound} of the kind that contains describes, got {found}"));
     }
 
     fn union(&mut self, union: &Union, value: &Value) {
@@ -354,4 +351,10 @@ fn cut(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// A number of things, with the right ending.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

@@ -7,10 +7,8 @@ use serde_json::{Map, Value};
 use crate::schema::{
     convert,
     kind::{Kinds, Type},
+    survey,
 };
-
-/// The most schemas that may apply to one value through references and combinations, one inside the other.
-pub(super) const MAX_CHAIN: usize = 64;
 
 const ASSERTIONS: [&str; 15] = [
     "minLength",
@@ -33,7 +31,7 @@ const ASSERTIONS: [&str; 15] = [
 pub(super) type NodeId = usize;
 
 /// The node that accepts everything.
-const ANYTHING: NodeId = 0;
+pub(super) const ANYTHING: NodeId = 0;
 pub(super) const ROOT: NodeId = 1;
 
 /// All nodes of one schema, the root first.
@@ -44,6 +42,8 @@ pub(super) struct Plan {
     pub(super) patterns: Vec<String>,
     /// The longest chain of schemas that apply to one value.
     pub(super) chain: usize,
+    /// How many visits of schemas one value may cost a validator that remembers nothing.
+    pub(super) ways: usize,
 }
 
 /// One schema: what it asserts itself, and the nodes it consists of.
@@ -111,6 +111,13 @@ pub(super) struct Items {
     pub(super) contains: Option<Contains>,
 }
 
+impl Items {
+    /// The node that holds for the item at this place.
+    pub(super) fn rule(&self, index: usize) -> Option<NodeId> {
+        self.first.get(index).copied().or(self.rest)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contains {
     pub(super) node: NodeId,
@@ -121,7 +128,7 @@ pub(super) struct Contains {
 impl Plan {
     /// Reads a schema as the preparation leaves it.
     pub(super) fn new(prepared: &Value) -> Result<Plan, String> {
-        let mut plan = Plan { nodes: Vec::new(), patterns: Vec::new(), chain: 0 };
+        let mut plan = Plan { nodes: Vec::new(), patterns: Vec::new(), chain: 0, ways: 0 };
         plan.nodes.push(Node { kinds: Kinds::ALL, ..Node::default() });
         let targets = prepared.get("$defs").and_then(Value::as_object);
         let n_targets = targets.map_or(0, Map::len);
@@ -130,8 +137,7 @@ impl Plan {
         for (target, id) in targets.into_iter().flat_map(Map::values).zip(ROOT + 1..) {
             plan.nodes[id] = plan.read(target);
         }
-        let mut survey = Survey { plan: &mut plan, states: Vec::new() };
-        survey.run()?;
+        survey::complete(&mut plan)?;
         Ok(plan)
     }
 
@@ -256,69 +262,6 @@ fn members(schema: &Value) -> Option<Vec<Value>> {
     Some(is_listed.then(|| only.clone()).into_iter().collect())
 }
 
-/// Follows what applies to one value: cuts cycles, measures chains, narrows kinds.
-struct Survey<'a> {
-    plan: &'a mut Plan,
-    states: Vec<State>,
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    New,
-    Active,
-    /// Done, with the longest chain from here.
-    Done(usize),
-}
-
-impl Survey<'_> {
-    fn run(&mut self) -> Result<(), String> {
-        self.states = vec![State::New; self.plan.nodes.len()];
-        for id in 0..self.plan.nodes.len() {
-            self.plan.chain = self.plan.chain.max(self.visit(id, 0)?);
-        }
-        Ok(())
-    }
-
-    fn visit(&mut self, id: NodeId, depth: usize) -> Result<usize, String> {
-        match self.states[id] {
-            State::Done(chain) => return Ok(chain),
-            _ if depth > MAX_CHAIN => {
-                return Err(format!("#: more than {MAX_CHAIN} schemas apply to one value"));
-            }
-            _ => self.states[id] = State::Active,
-        }
-        let mut edges = Vec::new();
-        self.plan.nodes[id].for_each_edge(|edge| edges.push(*edge));
-        let mut longest = 0;
-        for next in edges {
-            // A schema that contains itself without a step into the value says nothing new.
-            if matches!(self.states[next], State::Active) {
-                let cut = |edge: &mut NodeId| *edge = if *edge == next { ANYTHING } else { *edge };
-                self.plan.nodes[id].for_each_edge(cut);
-            } else {
-                longest = longest.max(self.visit(next, depth + 1)?);
-            }
-        }
-        self.plan.nodes[id].kinds = self.kinds(id);
-        self.states[id] = State::Done(longest + 1);
-        Ok(longest + 1)
-    }
-
-    fn kinds(&self, id: NodeId) -> Kinds {
-        let node = &self.plan.nodes[id];
-        let kinds_of = |id: &NodeId| self.plan.nodes[*id].kinds;
-        let mut kinds = node.all.iter().map(kinds_of).fold(node.kinds, |all, it| all & it);
-        for union in &node.unions {
-            kinds =
-                kinds & union.branches.iter().map(kinds_of).fold(Kinds::NONE, |all, it| all | it);
-        }
-        if let Some(members) = &node.members {
-            kinds = kinds & members.iter().map(Kinds::of).fold(Kinds::NONE, |all, it| all | it);
-        }
-        kinds
-    }
-}
-
 impl Node {
     /// Whether the value is listed by `const` or `enum`, if there is such a list.
     pub(super) fn lists(&self, value: &Value) -> bool {
@@ -327,7 +270,7 @@ impl Node {
     }
 
     /// Calls `visit` with each node that applies to the same value.
-    fn for_each_edge(&mut self, visit: impl FnMut(&mut NodeId)) {
+    pub(super) fn for_each_edge(&mut self, visit: impl FnMut(&mut NodeId)) {
         let edges = self.all.iter_mut();
         let edges = edges.chain(self.unions.iter_mut().flat_map(|union| &mut union.branches));
         let edges = edges.chain(self.fields.dependents.iter_mut().map(|(_, node)| node));

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 /// The places of one document that a reference can name by URI or anchor.
 #[derive(Debug)]
 pub(super) struct References<'a> {
+    document: Base<'a>,
     resources: HashMap<Rc<str>, &'a Value>,
     anchors: HashMap<(Rc<str>, &'a str), &'a Value>,
 }
@@ -20,8 +21,10 @@ pub(super) struct Base<'a> {
 
 impl<'a> References<'a> {
     pub(super) fn new(document: &'a Value) -> References<'a> {
-        let mut references = References { resources: HashMap::new(), anchors: HashMap::new() };
-        references.index(document, &Base::new(document));
+        let base = Base::new(document);
+        let (resources, anchors) = (HashMap::new(), HashMap::new());
+        let mut references = References { document: base.clone(), resources, anchors };
+        references.index(document, &base);
         references
     }
 
@@ -63,7 +66,8 @@ impl<'a> References<'a> {
         let (target, base) = if fragment.is_empty() {
             (resource.root, resource)
         } else if let Some(pointer) = fragment.strip_prefix('/') {
-            follow(pointer, &resource)?
+            // Some count from the top of the document where the innermost resource is meant.
+            follow(pointer, &resource).or_else(|| follow(pointer, &self.document))?
         } else {
             let key = (resource.uri.clone(), fragment.as_str());
             (self.anchors.iter().find(|(anchor, _)| **anchor == key).map(|(_, it)| *it)?, resource)

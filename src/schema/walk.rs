@@ -1,6 +1,9 @@
 //! Whether a node of the plan accepts a value: what conversions and explanations ask on their way.
 
-use std::cell::Cell;
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
 
 use serde_json::{Map, Value};
 
@@ -19,11 +22,19 @@ pub(super) struct Walk<'a> {
     pub(super) plan: &'a Plan,
     pub(super) checker: &'a Checker,
     steps: Cell<usize>,
+    /// What was found out about values that stay where they are, by node and address.
+    known: Option<RefCell<HashMap<(NodeId, usize), bool>>>,
 }
 
 impl<'a> Walk<'a> {
+    /// Prepares for a value that changes on the way.
     pub(super) fn new(plan: &'a Plan, checker: &'a Checker, steps: usize) -> Walk<'a> {
-        Walk { plan, checker, steps: Cell::new(steps) }
+        Walk { plan, checker, steps: Cell::new(steps), known: None }
+    }
+
+    /// Prepares for parts of one value that stays as it is as long as this lives.
+    pub(super) fn with_memory(self) -> Walk<'a> {
+        Walk { known: Some(RefCell::default()), ..self }
     }
 
     pub(super) fn node(&self, id: NodeId) -> &'a Node {
@@ -39,10 +50,29 @@ impl<'a> Walk<'a> {
 
     /// Whether the node accepts the value as it is.
     pub(super) fn accepts(&self, id: NodeId, value: &Value) -> bool {
+        let node = self.node(id);
+        let Some(known) = &self.known else { return self.decide(id, node, value) };
+        let key = (id, std::ptr::from_ref(value).addr());
+        let found = known.borrow().get(&key).copied();
+        found.unwrap_or_else(|| {
+            let found = self.decide(id, node, value);
+            known.borrow_mut().insert(key, found);
+            found
+        })
+    }
+
+    /// Whether the node accepts a name, which is no part of the value.
+    pub(super) fn accepts_name(&self, id: NodeId, name: &str) -> bool {
+        let apart = Walk::new(self.plan, self.checker, self.steps.get());
+        let is_accepted = apart.accepts(id, &Value::from(name));
+        self.steps.set(apart.steps.get());
+        is_accepted
+    }
+
+    fn decide(&self, id: NodeId, node: &Node, value: &Value) -> bool {
         if !self.step() {
             return true;
         }
-        let node = self.node(id);
         node.kinds.contains(Kinds::of(value))
             && node.lists(value)
             && self.checker.holds(id, &node.assertions, value)
@@ -76,7 +106,7 @@ impl<'a> Walk<'a> {
         fields.required.iter().all(is_present)
             && object.iter().all(|(name, value)| {
                 self.rules(fields, name).into_iter().all(|id| self.accepts(id, value))
-                    && fields.names.is_none_or(|id| self.accepts(id, &Value::from(name.as_str())))
+                    && fields.names.is_none_or(|id| self.accepts_name(id, name))
             })
             && fields.wanted_by(object).all(|id| self.accepts(id, whole))
     }
@@ -94,9 +124,8 @@ impl<'a> Walk<'a> {
     }
 
     fn accepts_items(&self, items: &Items, values: &[Value]) -> bool {
-        let rules = items.first.iter().copied().map(Some).chain(std::iter::repeat(items.rest));
-        let mut pairs = values.iter().zip(rules);
-        pairs.all(|(value, rule)| rule.is_none_or(|id| self.accepts(id, value)))
+        let fits = |(index, value)| items.rule(index).is_none_or(|id| self.accepts(id, value));
+        values.iter().enumerate().all(fits)
             && items.contains.is_none_or(|contains| {
                 self.has_enough(contains.node, contains.min, contains.max, values)
             })

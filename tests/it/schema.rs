@@ -3,7 +3,11 @@
 use serde_json::{Map, Value};
 use steerage::schema::Schema;
 
+mod build;
 mod coercion;
+mod hostile;
+mod loose;
+mod refusal;
 
 #[track_caller]
 fn schema(json: Value) -> Schema {

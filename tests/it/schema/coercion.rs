@@ -259,7 +259,7 @@ fn a_list_of_types_keeps_what_has_one_of_them() {
         json!([1]),
     );
     becomes(json!({"type": ["object", "null"]}), json!("{}"), json!({}));
-    becomes(json!({"type": ["integer", "boolean"], "maximum": 0}), json!("1"), json!(true));
+    becomes(json!({"type": ["integer", "boolean"], "enum": [2, true]}), json!("true"), json!(true));
     refused(json!({"type": ["integer", "null"]}), json!("3.5"));
     refused(json!({"type": ["integer", "null"]}), json!(""));
 }
