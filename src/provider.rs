@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::{Clock, SystemClock},
     secret::Secret,
+    stream::StreamRequest,
 };
 
 pub mod anthropic;
@@ -31,6 +32,16 @@ pub struct ProviderOptions {
     pub max_event_bytes: usize,
     /// The time, for pauses between attempts. Default: the system's.
     pub clock: Arc<dyn Clock>,
+}
+
+/// Adds what the provider of the model wants to see in each request, whatever its API. Headers of the request win.
+pub fn add_vendor_headers(request: &mut StreamRequest) {
+    if matches!(request.model.provider.as_str(), "opencode" | "opencode-go")
+        && let Some(session) = &request.options.session_id
+    {
+        let header = ("x-opencode-session".to_owned(), Some(session.clone()));
+        request.options.headers.insert(0, header);
+    }
 }
 
 impl Default for ProviderOptions {

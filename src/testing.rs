@@ -3,6 +3,8 @@
 pub mod clock;
 pub mod scripted;
 pub mod server;
+#[cfg(feature = "providers")]
+pub mod wire;
 
 pub use crate::testing::scripted::{Answer, Scripted, ScriptedOptions};
 

@@ -336,7 +336,11 @@ impl Context {
         };
         let mut response = self.provider.client.send_with_retries(&http, &retries, &self.signal)?;
         if !response.is_success() {
-            return Err(failure::of_response(&mut response, &self.model.provider)?);
+            return Err(failure::of_response(
+                &mut response,
+                &self.model.provider,
+                self.provider.clock.now(),
+            )?);
         }
         if let Some(hook) = &self.hooks.on_response {
             let meta =

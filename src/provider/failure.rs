@@ -1,6 +1,6 @@
 //! What a vendor says when it fails, as an error: the kind from status, code and type first, from the text last.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
@@ -42,7 +42,11 @@ impl Facts<'_> {
 }
 
 /// Reads a response that is no success to its end and makes an error of it.
-pub(crate) fn of_response(response: &mut HttpResponse, provider: &str) -> Result<Error, Error> {
+pub(crate) fn of_response(
+    response: &mut HttpResponse,
+    provider: &str,
+    now: SystemTime,
+) -> Result<Error, Error> {
     let body = response.error_text()?;
     let status = response.status();
     let parsed: Option<Value> = serde_json::from_str(&body).ok();
@@ -62,7 +66,6 @@ pub(crate) fn of_response(response: &mut HttpResponse, provider: &str) -> Result
     if is_mute {
         failure.kind = ErrorKind::ContextOverflow;
     }
-    let now = SystemTime::now();
     let asked = response.refusal().map(|refusal| refusal.asked);
     let asked = asked.or_else(|| retry_after(response.headers(), now)).or_else(|| pause_in(&body));
     failure.retry_after_ms = asked.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
@@ -102,11 +105,11 @@ pub(crate) fn request_id(response: &HttpResponse) -> Option<String> {
 }
 
 /// The pause that the body of a failed answer asks for: Google's `RetryInfo`.
-pub(crate) fn pause_in(body: &str) -> Option<std::time::Duration> {
+pub(crate) fn pause_in(body: &str) -> Option<Duration> {
     let (_, rest) = body.split_once("\"retryDelay\"")?;
     let (_, rest) = rest.split_once('"')?;
     let (seconds, _) = rest.split_once("s\"")?;
-    std::time::Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 /// The object that describes the error, wherever vendors put it.

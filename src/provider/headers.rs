@@ -42,11 +42,6 @@ impl Headers {
         self.list.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
     }
 
-    /// Whether there is a header of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.list.iter().any(|(it, _)| it.eq_ignore_ascii_case(name))
-    }
-
     /// Sets `authorization` to the key, if there is one.
     pub(crate) fn authorize(&mut self, key: Option<&Secret>) {
         if let Some(key) = key.filter(|key| !key.is_empty()) {

@@ -49,7 +49,7 @@ use crate::{
     message::now_ms,
     provider::{
         ProviderOptions,
-        driver::ProviderStream,
+        driver::{FrameDecoder, ProviderStream},
         openai_completions::{compat::Compat, response::Decoder, tools::GrammarTools},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
@@ -114,6 +114,16 @@ impl StreamFn for OpenAiCompletions {
         let stream = ProviderStream::new(call, decoder, model, options, &self.options, signal);
         Ok(Box::new(stream))
     }
+}
+
+/// Makes the decoder of a response to `request`. Ids that the server does not give are always the same.
+pub(crate) fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>, Error> {
+    let compat = Compat::of(&request.model);
+    let provider = ProviderOptions::default();
+    let (_, grammar_tools) = request::build(request, &provider, &compat)?;
+    let model = request.model.clone();
+    let finishes = compat.supports_finish_reason;
+    Ok(Box::new(Decoder::new(model, finishes, grammar_tools, "call".to_owned())))
 }
 
 impl fmt::Debug for OpenAiCompletions {

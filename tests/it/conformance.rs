@@ -2,6 +2,8 @@
 
 mod agent;
 mod partial_json;
+#[cfg(feature = "providers")]
+mod wire;
 
 #[test]
 fn agent() {
@@ -11,4 +13,16 @@ fn agent() {
 #[test]
 fn partial_json() {
     partial_json::replay();
+}
+
+#[cfg(feature = "providers")]
+#[test]
+fn wire() {
+    wire::replay();
+}
+
+#[cfg(feature = "providers")]
+#[test]
+fn wire_bodies_cut_everywhere() {
+    wire::split();
 }

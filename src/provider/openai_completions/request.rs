@@ -110,31 +110,49 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
+/// The parts of a body that come from the transcript.
+struct Contents {
+    messages: Vec<Value>,
+    tools: Vec<Value>,
+    grammar_tools: GrammarTools,
+    has_tool_history: bool,
+}
+
+impl Contents {
+    fn of(request: &StreamRequest, compat: &Compat) -> Result<Contents, Error> {
+        let StreamRequest { model, transcript, options } = request;
+        let resolved =
+            resolve_transcript(transcript.messages(), compat.supports_later_system_messages);
+        let support = if compat.supports_later_system_messages && compat.supports_tool_additions {
+            ToolChangeSupport::Additions
+        } else {
+            ToolChangeSupport::None
+        };
+        let placement = place_tools(&resolved, support);
+        let ready = hand_over(&resolved, model, &mut |id, _| call_id(id, model));
+        let told = current_tools(resolved.iter().map(|message| &**message));
+        let grammar_tools = GrammarTools::among(&told, compat)?;
+        let folded = placement.folded;
+        let converter = Converter { model, compat, grammar_tools: &grammar_tools, folded };
+        let mut messages = converter.convert(&ready)?;
+        let mut tools = tools::declare(&placement.top_level, compat)?;
+        let retention = retention(options);
+        if compat.has_cache_markers && retention != CacheRetention::None {
+            mark_cache(&mut messages, &mut tools, &cache_marker(retention));
+        }
+        let has_tool_history = has_tool_history(&ready);
+        Ok(Contents { messages, tools, grammar_tools, has_tool_history })
+    }
+}
+
 fn body(
     request: &StreamRequest,
     compat: &Compat,
     wishes: &Wishes,
 ) -> Result<(Value, GrammarTools), Error> {
-    let StreamRequest { model, transcript, options } = request;
-    let resolved = resolve_transcript(transcript.messages(), compat.supports_later_system_messages);
-    let support = if compat.supports_later_system_messages && compat.supports_tool_additions {
-        ToolChangeSupport::Additions
-    } else {
-        ToolChangeSupport::None
-    };
-    let placement = place_tools(&resolved, support);
-    let ready = hand_over(&resolved, model, &mut |id, _| call_id(id, model));
-    let told = current_tools(resolved.iter().map(|message| &**message));
-    let grammar_tools = GrammarTools::among(&told, compat)?;
-    let converter =
-        Converter { model, compat, grammar_tools: &grammar_tools, folded: placement.folded };
-    let mut messages = converter.convert(&ready)?;
-    let mut tools = tools::declare(&placement.top_level, compat)?;
-    let retention = retention(options);
-    if compat.has_cache_markers && retention != CacheRetention::None {
-        mark_cache(&mut messages, &mut tools, &cache_marker(retention));
-    }
-
+    let StreamRequest { model, options, .. } = request;
+    let Contents { messages, tools, grammar_tools, has_tool_history } =
+        Contents::of(request, compat)?;
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
     set("model", model.id.clone().into());
@@ -158,7 +176,7 @@ fn body(
         if compat.zai_tool_stream {
             set("tool_stream", true.into());
         }
-    } else if compat.requires_tools_with_tool_history && has_tool_history(&ready) {
+    } else if compat.requires_tools_with_tool_history && has_tool_history {
         set("tools", json!([]));
     }
     if let Some(choice) = &wishes.tool_choice {
@@ -251,6 +269,8 @@ fn headers(
         }
     }
     headers.apply(&options.headers);
+    // The body is what it is, whatever the host says of it.
+    headers.set("content-type", "application/json");
     headers.into_list()
 }
 

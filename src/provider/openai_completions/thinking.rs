@@ -41,6 +41,13 @@ impl<'a> Thinking<'a> {
         if !self.model.reasoning {
             return;
         }
+        self.write_format(body, compat);
+        if let (Some(field), Some(budget)) = (&compat.thinking_budget_field, self.budget) {
+            set(body, field, budget.into());
+        }
+    }
+
+    fn write_format(&self, body: &mut Map<String, Value>, compat: &Compat) {
         match compat.thinking_format {
             ThinkingFormat::OpenAi => self.write_effort(body, compat),
             ThinkingFormat::OpenRouter => {
@@ -95,9 +102,6 @@ impl<'a> Thinking<'a> {
                     set(body, "reasoning", json!({"effort": effort}));
                 }
             }
-        }
-        if let (Some(field), Some(budget)) = (&compat.thinking_budget_field, self.budget) {
-            set(body, field, budget.into());
         }
     }
 

@@ -1,0 +1,70 @@
+//! Decodes recorded responses without a connection.
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    provider::{
+        driver::{Events, FrameDecoder},
+        openai_completions,
+    },
+    sse::{SseDecoder, SseOptions},
+    stream::{StreamEvent, StreamRequest},
+};
+
+/// Returns the events of a response to `request` whose body came in `pieces`, and then ended or, if it is not `whole`,
+/// broke off.
+pub fn decode<P: AsRef<[u8]>>(
+    request: &StreamRequest,
+    pieces: impl IntoIterator<Item = P>,
+    whole: bool,
+) -> Result<Vec<StreamEvent>> {
+    let mut decoder = decoder(request)?;
+    let mut events = Events::new();
+    if let Err(error) = feed(&mut *decoder, pieces, whole, &mut events) {
+        decoder.fail(&error, &mut events);
+        events.push_back(StreamEvent::failed(&error));
+    }
+    Ok(events.into())
+}
+
+fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
+    match request.model.api.as_str() {
+        "openai-completions" => openai_completions::decoder(request),
+        other => {
+            let message = format!("there is no decoder for the API `{other}`");
+            Err(Error::new(ErrorKind::Configuration, message))
+        }
+    }
+}
+
+fn feed<P: AsRef<[u8]>>(
+    decoder: &mut dyn FrameDecoder,
+    pieces: impl IntoIterator<Item = P>,
+    whole: bool,
+    events: &mut Events,
+) -> Result<()> {
+    let mut sse = SseDecoder::new(SseOptions::default());
+    let mut pieces = pieces.into_iter();
+    loop {
+        while let Some(frame) = sse.next_frame() {
+            let frame = frame?;
+            decoder.frame(frame.event, frame.data, events)?;
+            if events.back().is_some_and(StreamEvent::is_terminal) {
+                return Ok(());
+            }
+        }
+        match pieces.next() {
+            Some(piece) => sse.push(piece.as_ref()),
+            None if !whole => return Err(Error::new(ErrorKind::Network, "the body broke off")),
+            None => break,
+        }
+    }
+    sse.finish();
+    while let Some(frame) = sse.next_frame() {
+        let frame = frame?;
+        decoder.frame(frame.event, frame.data, events)?;
+        if events.back().is_some_and(StreamEvent::is_terminal) {
+            return Ok(());
+        }
+    }
+    decoder.end(events)
+}
