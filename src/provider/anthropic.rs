@@ -116,8 +116,7 @@ impl StreamFn for AnthropicMessages {
             notes: Vec::new(),
         };
         let call = prepared.map(|it| it.call);
-        let StreamRequest { model, options, .. } = request;
-        Ok(Box::new(ProviderStream::new(call, exchange, model, &options, &self.options, signal)))
+        Ok(Box::new(ProviderStream::new(call, exchange, &request, &self.options, signal)))
     }
 }
 

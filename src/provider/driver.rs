@@ -17,7 +17,7 @@ use crate::{
     provider::{ProviderOptions, failure},
     secret::{Secret, scrub},
     sse::{SseDecoder, SseOptions},
-    stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamOptions},
+    stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamRequest},
     thread,
 };
 
@@ -103,11 +103,11 @@ impl<D: FrameDecoder> ProviderStream<D> {
     pub(crate) fn new(
         call: Result<Call, Error>,
         decoder: D,
-        model: Arc<Model>,
-        options: &StreamOptions,
+        request: &StreamRequest,
         provider: &ProviderOptions,
         signal: &AbortSignal,
     ) -> ProviderStream<D> {
+        let StreamRequest { model, options, .. } = request;
         let retries = RetryPolicy::default();
         let policy = RetryPolicy {
             max_retries: options.max_retries.unwrap_or(retries.max_retries),
@@ -117,7 +117,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         };
         let secrets = call.as_ref().map(|call| call.http.secrets()).unwrap_or_default();
         let context = Context {
-            model,
+            model: model.clone(),
             hooks: options.hooks.clone(),
             policy,
             provider: provider.clone(),

@@ -107,12 +107,9 @@ impl StreamFn for OpenAiCompletions {
             Err(error) => (Err(error), GrammarTools::default()),
         };
         let seed = format!("call_{:x}", now_ms());
-        let model = request.model;
-        let decoder =
-            Decoder::new(model.clone(), compat.supports_finish_reason, grammar_tools, seed);
-        let options = &request.options;
-        let stream = ProviderStream::new(call, decoder, model, options, &self.options, signal);
-        Ok(Box::new(stream))
+        let model = request.model.clone();
+        let decoder = Decoder::new(model, compat.supports_finish_reason, grammar_tools, seed);
+        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
     }
 }
 

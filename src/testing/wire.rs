@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, ErrorKind, Result},
     provider::{
+        anthropic,
         driver::{Events, FrameDecoder},
         openai_completions,
     },
@@ -28,6 +29,7 @@ pub fn decode<P: AsRef<[u8]>>(
 
 fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
     match request.model.api.as_str() {
+        "anthropic-messages" => Ok(anthropic::decoder(request)),
         "openai-completions" => openai_completions::decoder(request),
         other => {
             let message = format!("there is no decoder for the API `{other}`");

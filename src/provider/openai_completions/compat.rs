@@ -58,9 +58,9 @@ pub(super) enum ThinkingFormat {
 /// Which headers keep a conversation on one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AffinityFormat {
-    OpenAi,
-    OpenAiNoSession,
-    OpenRouter,
+    All,
+    WithoutSession,
+    OneOfOpenRouter,
 }
 
 /// When the cache key is sent.
@@ -279,10 +279,10 @@ fn thinking_format(flags: &Flags<'_>, hosts: &[Host]) -> ThinkingFormat {
 
 fn affinity_format(flags: &Flags<'_>, hosts: &[Host]) -> AffinityFormat {
     match flags.text("sessionAffinityFormat") {
-        Some("openai") => AffinityFormat::OpenAi,
-        Some("openai-nosession") => AffinityFormat::OpenAiNoSession,
-        Some("openrouter") => AffinityFormat::OpenRouter,
-        _ if hosts.contains(&Host::OpenRouter) => AffinityFormat::OpenRouter,
-        _ => AffinityFormat::OpenAi,
+        Some("openai") => AffinityFormat::All,
+        Some("openai-nosession") => AffinityFormat::WithoutSession,
+        Some("openrouter") => AffinityFormat::OneOfOpenRouter,
+        _ if hosts.contains(&Host::OpenRouter) => AffinityFormat::OneOfOpenRouter,
+        _ => AffinityFormat::All,
     }
 }

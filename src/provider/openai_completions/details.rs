@@ -65,7 +65,7 @@ fn merge(last: &mut Value, piece: &Value) -> bool {
         match (last.get_mut(name), value) {
             (_, Value::Null) => {}
             (Some(Value::String(text)), Value::String(more)) if name == field => {
-                text.push_str(more)
+                text.push_str(more);
             }
             _ => {
                 last.insert(name.clone(), value.clone());

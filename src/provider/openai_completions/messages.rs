@@ -91,7 +91,7 @@ impl Converter<'_> {
         if !text.is_empty() {
             let is_developer = self.model.reasoning && self.compat.supports_developer_role;
             let role = if is_developer { "developer" } else { "system" };
-            converted.messages.push(json!({"role": role, "content": text}));
+            converted.messages.push(object([("role", role.into()), ("content", text.into())]));
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Converter<'_> {
         if follows_results && self.compat.requires_assistant_after_tool_result {
             converted.messages.push(json!({"role": "assistant", "content": BRIDGE}));
         }
-        converted.messages.push(json!({"role": "user", "content": content}));
+        converted.messages.push(object([("role", "user".into()), ("content", content)]));
     }
 
     fn flush_images(&self, converted: &mut Converted) {
@@ -123,10 +123,13 @@ impl Converter<'_> {
         converted.images.extend(images);
         if text.is_empty() {
             let has_images = converted.images.len() > before;
-            text = if has_images { SEE_IMAGE } else { NO_OUTPUT }.to_owned();
+            text.push_str(if has_images { SEE_IMAGE } else { NO_OUTPUT });
         }
-        let mut message =
-            json!({"role": "tool", "content": text, "tool_call_id": result.tool_call_id});
+        let mut message = object([
+            ("role", "tool".into()),
+            ("content", text.into()),
+            ("tool_call_id", result.tool_call_id.clone().into()),
+        ]);
         if self.compat.requires_tool_result_name && !result.tool_name.is_empty() {
             message["name"] = result.tool_name.clone().into();
         }
@@ -202,7 +205,7 @@ impl Converter<'_> {
 
     fn call(&self, call: &ToolCall) -> Result<Value, Error> {
         let Some(property) = self.grammar_tools.property(&call.name) else {
-            let arguments = Value::Object(call.arguments.clone()).to_string();
+            let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
             return Ok(json!({
                 "id": call.id,
                 "type": "function",
@@ -227,6 +230,11 @@ impl Converter<'_> {
             "custom": {"name": call.name, "input": input},
         }))
     }
+}
+
+/// Makes an object without copying its values, as the macro does.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 /// Thinking that people can read.
@@ -258,7 +266,7 @@ fn user_content(content: &MessageContent) -> Option<Value> {
 
 fn image_part(image: &ImageContent) -> Value {
     let url = format!("data:{};base64,{}", image.mime_type, image.data);
-    json!({"type": "image_url", "image_url": {"url": url}})
+    object([("type", "image_url".into()), ("image_url", object([("url", url.into())]))])
 }
 
 /// Marks where the server may cut its cache: the prompt, the last tool, and the last message with a text.

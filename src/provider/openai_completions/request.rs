@@ -260,9 +260,9 @@ fn headers(
         && retention(options) != CacheRetention::None
     {
         let names: &[&str] = match compat.affinity_format {
-            AffinityFormat::OpenAi => &["session_id", "x-client-request-id", "x-session-affinity"],
-            AffinityFormat::OpenAiNoSession => &["x-client-request-id", "x-session-affinity"],
-            AffinityFormat::OpenRouter => &["x-session-id"],
+            AffinityFormat::All => &["session_id", "x-client-request-id", "x-session-affinity"],
+            AffinityFormat::WithoutSession => &["x-client-request-id", "x-session-affinity"],
+            AffinityFormat::OneOfOpenRouter => &["x-session-id"],
         };
         for name in names {
             headers.set(name, session);

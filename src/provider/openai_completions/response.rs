@@ -16,7 +16,7 @@ use crate::{
             messages::REASONING_FIELDS,
             response::{
                 calls::Calls,
-                chunk::{Choice, Chunk, Delta, FirstChoice, Loose},
+                chunk::{Choice, Chunk, Delta, Loose},
             },
             tools::GrammarTools,
         },
@@ -31,6 +31,7 @@ mod usage;
 /// Understands the chunks of one response. There is one block of text and one of thinking at most; blocks end when the
 /// response does.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Decoder {
     model: Arc<Model>,
     /// Whether the server says why a response ended.
@@ -87,21 +88,19 @@ impl Decoder {
             return Err(failure::in_stream(&error));
         }
         self.head(chunk, events);
-        match &chunk.choices {
-            FirstChoice::None => {
-                self.usage(&chunk.usage, events);
-                Ok(())
-            }
-            FirstChoice::Null => {
-                Err(Error::new(ErrorKind::Protocol, "the server sent null in place of a choice"))
-            }
-            FirstChoice::Choice(choice) => {
-                let is_given = chunk.usage.other().is_some();
-                self.usage(if is_given { &chunk.usage } else { &choice.usage }, events);
-                self.choice(choice, events);
-                Ok(())
-            }
+        if chunk.choices.is_null {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the server sent null in place of a choice",
+            ));
         }
+        let choice = chunk.choices.choice.as_ref();
+        let of_choice = choice.and_then(|choice| choice.usage.container());
+        self.usage(chunk.usage.container().or(of_choice), events);
+        if let Some(choice) = choice {
+            self.choice(choice, events);
+        }
+        Ok(())
     }
 
     /// The id of the response, and the model if it is another one than was asked for; the first of each counts.
@@ -125,8 +124,8 @@ impl Decoder {
         }
     }
 
-    fn usage(&self, reported: &Loose<'_>, events: &mut Events) {
-        if let Some(reported @ Value::Object(_)) = reported.other() {
+    fn usage(&self, reported: Option<&Value>, events: &mut Events) {
+        if let Some(reported @ Value::Object(_)) = reported {
             let usage = Some(usage::read(reported, &self.model));
             let info = ResponseInfo { usage, ..ResponseInfo::default() };
             events.push_back(StreamEvent::Info(Box::new(info)));
@@ -186,7 +185,7 @@ impl Decoder {
             }
             events.push_back(StreamEvent::ThinkingDelta { content_index, delta });
         }
-        if let Some(pieces) = delta.reasoning_details.other() {
+        if let Some(pieces) = delta.reasoning_details.container() {
             let mut details = self.thinking.as_mut().map(|it| mem::take(&mut it.details));
             let any = details::append(details.get_or_insert_default(), pieces);
             if any || self.thinking.is_some() {
@@ -310,9 +309,10 @@ fn said_error(error: &Loose<'_>) -> Option<Value> {
         Loose::Null => None,
         Loose::Text(text) if text.is_empty() => None,
         Loose::Text(text) => Some(Value::from(text.as_ref())),
-        Loose::Other(Value::Bool(false)) => None,
-        Loose::Other(value) if value.as_f64() == Some(0.0) => None,
-        Loose::Other(value) => Some(value.clone()),
+        Loose::Number(0) => None,
+        Loose::Number(number) => Some(Value::from(*number)),
+        Loose::Other(value) if **value == Value::Bool(false) => None,
+        Loose::Other(value) => Some((**value).clone()),
     }
 }
 

@@ -16,7 +16,10 @@ mod play;
 mod splits;
 
 /// Cases that contradict what the library does better on purpose, with the reason.
-const EXCEPTIONS: &[(&str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str)] = &[(
+    "anthropic-messages/tool-without-id",
+    "a call without an id gets one, so that its result can name it",
+)];
 
 /// So many cases run at the same time: they mostly wait.
 const WORKERS: usize = 8;
@@ -35,8 +38,7 @@ pub(super) fn replay() {
     let (ran, excepted) = (cases.len(), Mutex::new(0));
     let failed = for_each(cases, |case| {
         let difference = play::difference(&case.case, &case.golden)?;
-        let short = case.name.rsplit('/').next().unwrap_or_default();
-        if EXCEPTIONS.iter().any(|(name, _)| *name == short || *name == case.name) {
+        if EXCEPTIONS.iter().any(|(name, _)| *name == case.name) {
             *excepted.lock().unwrap() += 1;
             return None;
         }

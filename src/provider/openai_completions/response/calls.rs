@@ -7,10 +7,7 @@ use crate::{
     partial_json::parse_arguments,
     provider::{
         driver::Events,
-        openai_completions::{
-            response::chunk::{CallDelta, Loose},
-            tools::GrammarTools,
-        },
+        openai_completions::{response::chunk::CallDelta, tools::GrammarTools},
     },
     stream::StreamEvent,
 };
@@ -18,7 +15,7 @@ use crate::{
 /// The calls of a response.
 #[derive(Debug)]
 pub(super) struct Calls {
-    calls: Vec<OpenCall>,
+    list: Vec<OpenCall>,
     grammar_tools: GrammarTools,
     /// What made-up ids begin with.
     seed: String,
@@ -45,11 +42,11 @@ struct GrammarText {
 
 impl Calls {
     pub(super) fn new(grammar_tools: GrammarTools, seed: String) -> Calls {
-        Calls { calls: Vec::new(), grammar_tools, seed }
+        Calls { list: Vec::new(), grammar_tools, seed }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.list.is_empty()
     }
 
     /// Takes the pieces of one delta. `open_block` gives the place of a new block.
@@ -63,7 +60,7 @@ impl Calls {
         let mut seen: Vec<(usize, bool)> = Vec::new();
         for piece in pieces.iter().flatten() {
             let names = !piece_name(piece).is_empty();
-            let repeats = |call: usize| names && seen.iter().any(|it| *it == (call, true));
+            let repeats = |call: usize| names && seen.contains(&(call, true));
             let call = self.find(piece).filter(|call| !repeats(*call));
             let call = call.unwrap_or_else(|| self.open(piece, open_block(), events));
             seen.push((call, names));
@@ -73,12 +70,12 @@ impl Calls {
 
     /// Ends the call of a block.
     pub(super) fn end(&mut self, block: usize, events: &mut Events) {
-        let Some(call) = self.calls.iter().position(|call| call.block == block) else { return };
-        if let Some(grammar) = &self.calls[call].grammar {
+        let Some(call) = self.list.iter().position(|call| call.block == block) else { return };
+        if let Some(grammar) = &self.list[call].grammar {
             let rest = if grammar.is_open { "\"}".to_owned() } else { opening(grammar) + "\"}" };
             self.push_delta(call, rest, events);
         }
-        let OpenCall { id, name, late, .. } = &mut self.calls[call];
+        let OpenCall { id, name, late, .. } = &mut self.list[call];
         let whole = late.take().map(|text| {
             if id.is_empty() {
                 *id = format!("{}_{call}", self.seed);
@@ -96,35 +93,35 @@ impl Calls {
             let fits = |call: &OpenCall| {
                 call.id == *id && (index.is_none() || call.index.is_none() || call.index == index)
             };
-            self.calls.iter().rposition(fits).filter(|_| !id.is_empty())
+            self.list.iter().rposition(fits).filter(|_| !id.is_empty())
         };
-        if let Some(index) = piece_index(piece) {
+        if let Some(index) = piece.index.number() {
             if let Some(call) = with_id(Some(index)) {
                 return Some(call);
             }
-            if let Some(call) = self.calls.iter().rposition(|call| call.index == Some(index)) {
-                let is_other = !id.is_empty() && !self.calls[call].id.is_empty() && names;
+            if let Some(call) = self.list.iter().rposition(|call| call.index == Some(index)) {
+                let is_other = !id.is_empty() && !self.list[call].id.is_empty() && names;
                 return (!is_other).then_some(call);
             }
             // The index may come after the beginning.
-            let last = self.calls.last().filter(|last| last.index.is_none());
-            return last.filter(|_| id.is_empty() && !names).map(|_| self.calls.len() - 1);
+            let last = self.list.last().filter(|last| last.index.is_none());
+            return last.filter(|_| id.is_empty() && !names).map(|_| self.list.len() - 1);
         }
         if !id.is_empty() {
             return with_id(None).or_else(|| self.last().filter(|_| !names));
         }
-        self.last().filter(|last| !names || self.calls[*last].name.is_empty())
+        self.last().filter(|last| !names || self.list[*last].name.is_empty())
     }
 
     fn last(&self) -> Option<usize> {
-        self.calls.len().checked_sub(1)
+        self.list.len().checked_sub(1)
     }
 
     fn open(&mut self, piece: &CallDelta<'_>, block: usize, events: &mut Events) -> usize {
         let mut id = piece.id.any_text().into_owned();
-        if !id.is_empty() && self.calls.iter().any(|call| call.id == id) {
+        if !id.is_empty() && self.list.iter().any(|call| call.id == id) {
             // Results name their call by its id, so no two may have the same.
-            id = format!("{id}_{}", self.calls.len());
+            id = format!("{id}_{}", self.list.len());
         }
         let name = piece_name(piece).to_owned();
         let late = (id.is_empty() || name.is_empty()).then(String::new);
@@ -133,21 +130,21 @@ impl Calls {
             id: id.clone(),
             tool_name: name.clone(),
         });
-        let index = piece_index(piece);
-        self.calls.push(OpenCall { block, index, id, name, late, grammar: None });
-        self.calls.len() - 1
+        let index = piece.index.number();
+        self.list.push(OpenCall { block, index, id, name, late, grammar: None });
+        self.list.len() - 1
     }
 
     /// Adds what a piece brings to its call.
     fn extend(&mut self, call: usize, piece: &CallDelta<'_>, events: &mut Events) {
-        let open = &mut self.calls[call];
+        let open = &mut self.list[call];
         if open.id.is_empty() {
             open.id = piece.id.any_text().into_owned();
         }
         if open.name.is_empty() {
             piece_name(piece).clone_into(&mut open.name);
         }
-        open.index = open.index.or(piece_index(piece));
+        open.index = open.index.or(piece.index.number());
         let delta = match (&piece.custom, &piece.function) {
             (Some(custom), _) => self.grammar_delta(call, custom.input.text()),
             (None, Some(function)) => function.arguments.any_text().into_owned(),
@@ -157,7 +154,7 @@ impl Calls {
     }
 
     fn grammar_delta(&mut self, call: usize, input: &str) -> String {
-        let open = &mut self.calls[call];
+        let open = &mut self.list[call];
         let grammar = open.grammar.get_or_insert_with(|| GrammarText {
             property: self.grammar_tools.property(&open.name).unwrap_or("input").to_owned(),
             is_open: false,
@@ -171,7 +168,7 @@ impl Calls {
     }
 
     fn push_delta(&mut self, call: usize, delta: String, events: &mut Events) {
-        let open = &mut self.calls[call];
+        let open = &mut self.list[call];
         if let Some(late) = &mut open.late {
             late.push_str(&delta);
         }
@@ -183,14 +180,6 @@ fn piece_name<'a>(piece: &'a CallDelta<'_>) -> &'a str {
     let function = piece.function.as_ref().map_or("", |function| function.name.text());
     let custom = piece.custom.as_ref().map_or("", |custom| custom.name.text());
     if function.is_empty() { custom } else { function }
-}
-
-fn piece_index(piece: &CallDelta<'_>) -> Option<u64> {
-    match &piece.index {
-        Loose::Other(value) => value.as_u64(),
-        Loose::Text(text) => text.parse().ok(),
-        Loose::Null => None,
-    }
 }
 
 /// The JSON before the text of a grammar tool.

@@ -29,12 +29,10 @@ pub(super) struct Chunk<'a> {
 
 /// The first choice of a chunk; nobody asked for others.
 #[derive(Debug, Default)]
-pub(super) enum FirstChoice<'a> {
-    #[default]
-    None,
-    /// The list begins with null.
-    Null,
-    Choice(Choice<'a>),
+pub(super) struct FirstChoice<'a> {
+    pub(super) choice: Option<Choice<'a>>,
+    /// Whether null stands in its place.
+    pub(super) is_null: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -106,7 +104,8 @@ pub(super) enum Loose<'a> {
     #[default]
     Null,
     Text(Cow<'a, str>),
-    Other(Value),
+    Number(u64),
+    Other(Box<Value>),
 }
 
 impl Loose<'_> {
@@ -114,7 +113,7 @@ impl Loose<'_> {
     pub(super) fn text(&self) -> &str {
         match self {
             Loose::Text(text) => text,
-            Loose::Null | Loose::Other(_) => "",
+            Loose::Null | Loose::Number(_) | Loose::Other(_) => "",
         }
     }
 
@@ -122,14 +121,27 @@ impl Loose<'_> {
     pub(super) fn any_text(&self) -> Cow<'_, str> {
         match self {
             Loose::Text(text) => Cow::Borrowed(text),
+            Loose::Number(number) => Cow::Owned(number.to_string()),
             Loose::Other(value) => Cow::Owned(value.to_string()),
             Loose::Null => Cow::Borrowed(""),
         }
     }
 
-    /// The value, unless it is a text or null.
-    pub(super) fn other(&self) -> Option<&Value> {
-        if let Loose::Other(value) = self { Some(value) } else { None }
+    /// The number, also from a text.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Loose::Number(number) => Some(*number),
+            Loose::Text(text) => text.parse().ok(),
+            Loose::Null | Loose::Other(_) => None,
+        }
+    }
+
+    /// The value, if it is a list or an object.
+    pub(super) fn container(&self) -> Option<&Value> {
+        match self {
+            Loose::Other(value) if value.is_array() || value.is_object() => Some(value),
+            _ => None,
+        }
     }
 }
 
@@ -190,27 +202,27 @@ impl<'de> Visitor<'de> for LooseVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Loose<'de>, E> {
-        Ok(Loose::Other(value.into()))
+        Ok(Loose::Other(Box::new(value.into())))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Loose<'de>, E> {
-        Ok(Loose::Other(value.into()))
+        Ok(Loose::Number(value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Loose<'de>, E> {
-        Ok(Loose::Other(value.into()))
+        Ok(Loose::Other(Box::new(value.into())))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Loose<'de>, E> {
-        Ok(Loose::Other(value.into()))
+        Ok(Loose::Other(Box::new(value.into())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Loose<'de>, A::Error> {
-        Value::deserialize(SeqAccessDeserializer::new(items)).map(Loose::Other)
+        Value::deserialize(SeqAccessDeserializer::new(items)).map(|it| Loose::Other(Box::new(it)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Loose<'de>, A::Error> {
-        Value::deserialize(MapAccessDeserializer::new(fields)).map(Loose::Other)
+        Value::deserialize(MapAccessDeserializer::new(fields)).map(|it| Loose::Other(Box::new(it)))
     }
 }
 
@@ -222,16 +234,14 @@ impl<'de> Visitor<'de> for FirstChoiceVisitor {
     }
 
     fn visit_unit<E>(self) -> Result<FirstChoice<'de>, E> {
-        Ok(FirstChoice::None)
+        Ok(FirstChoice::default())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FirstChoice<'de>, A::Error> {
-        let first = match items.next_element::<Option<Choice<'de>>>()? {
-            None => return Ok(FirstChoice::None),
-            Some(None) => FirstChoice::Null,
-            Some(Some(choice)) => FirstChoice::Choice(choice),
+        let Some(choice) = items.next_element::<Option<Choice<'de>>>()? else {
+            return Ok(FirstChoice::default());
         };
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(first)
+        Ok(FirstChoice { is_null: choice.is_none(), choice })
     }
 }

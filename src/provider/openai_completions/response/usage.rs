@@ -42,6 +42,6 @@ fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let float = value.as_f64()?;
-        (float >= 0.0 && float < 9e15).then_some(float as u64)
+        (0.0..9e15).contains(&float).then_some(float as u64)
     })
 }

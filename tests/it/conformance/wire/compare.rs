@@ -144,6 +144,9 @@ fn message(golden: &Value, ours: &Map<String, Value>) -> Option<String> {
     for own in ["usage", "timestamp", "durationMs", "failure"] {
         ours.remove(own);
     }
+    for note in ours.get_mut("diagnostics").and_then(Value::as_array_mut).into_iter().flatten() {
+        note.as_object_mut()?.remove("timestamp");
+    }
     let mut golden = golden.as_object()?.clone();
     golden.remove("role");
     let (golden, ours) = (Value::Object(golden), Value::Object(ours));

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use steerage::{
     AbortController, LiveMessage, StreamEvent, StreamFn, StreamRequest,
     provider::{
-        HttpClient, ProviderOptions, add_vendor_headers, openai_completions::OpenAiCompletions,
+        HttpClient, ProviderOptions, add_vendor_headers, anthropic::AnthropicMessages,
+        openai_completions::OpenAiCompletions,
     },
     testing::{
         clock::RecordingClock,
@@ -203,6 +204,7 @@ impl Call {
 
 fn stream_fn(api: &str, provider: ProviderOptions) -> Box<dyn StreamFn> {
     match api {
+        "anthropic-messages" => Box::new(AnthropicMessages::new(provider)),
         "openai-completions" => Box::new(OpenAiCompletions::new(provider)),
         other => panic!("no stream function for the API {other}"),
     }
