@@ -148,6 +148,7 @@ impl AbortSignal {
     }
 
     /// Makes a signal that fires when this one fires, and that a controller of its own may fire earlier.
+    #[must_use]
     pub fn child(&self) -> AbortSignal {
         let child = AbortSignal::default();
         let weak = Arc::downgrade(&child.inner);
@@ -202,7 +203,9 @@ impl Drop for AbortHook {
 
 impl fmt::Debug for AbortController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortController").field("aborted", &self.signal.is_aborted()).finish()
+        f.debug_struct("AbortController")
+            .field("aborted", &self.signal.is_aborted())
+            .finish_non_exhaustive()
     }
 }
 
@@ -214,6 +217,8 @@ impl fmt::Debug for AbortSignal {
 
 impl fmt::Debug for AbortHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortHook").field("aborted", &self.signal.is_aborted()).finish()
+        f.debug_struct("AbortHook")
+            .field("aborted", &self.signal.is_aborted())
+            .finish_non_exhaustive()
     }
 }

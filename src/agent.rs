@@ -20,7 +20,7 @@ use crate::{
     },
     error::{Error, ErrorKind},
     event::AgentEvent,
-    message::{Message, MessageContent, SystemMessage, ToolCall, now_ms, shared},
+    message::{AssistantMessage, Message, MessageContent, SystemMessage, ToolCall, now_ms, shared},
     model::Model,
     stream::default_stream_fn,
     thread::{lineage::Lineage, timer},
@@ -273,7 +273,8 @@ impl Agent {
         };
         let message =
             messages.iter().rev().find(|message| message.as_assistant().is_some()).cloned();
-        let message = message.unwrap_or_else(|| Arc::new(Message::Assistant(Default::default())));
+        let message =
+            message.unwrap_or_else(|| Arc::new(Message::Assistant(AssistantMessage::default())));
         scope.run_call(&CallSite { message, context: messages }, call, signal)
     }
 

@@ -153,7 +153,8 @@ impl Error {
         &self.inner.message
     }
 
-    pub(crate) fn aborted() -> Error {
+    /// Makes the error of work that an abort stopped, for tools and stream functions of one's own.
+    pub fn aborted() -> Error {
         Error::new(ErrorKind::Aborted, "the run was aborted")
     }
 }

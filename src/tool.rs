@@ -404,10 +404,8 @@ impl ToolResult {
 
     /// Makes a result of data: the model sees it as compact JSON text, programs as `structured_content`.
     pub fn structured(value: Value) -> ToolResult {
-        ToolResult {
-            structured_content: Some(value.clone()),
-            ..ToolResult::text(value.to_string())
-        }
+        let text = value.to_string();
+        ToolResult { structured_content: Some(value), ..ToolResult::text(text) }
     }
 
     /// Keeps `details` for the host.

@@ -217,7 +217,7 @@ impl State {
     fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::MessageStart { message } => {
-                self.streaming = Some(Streaming::Whole(message.clone()))
+                self.streaming = Some(Streaming::Whole(message.clone()));
             }
             AgentEvent::MessageUpdate { message, .. } => match &self.streaming {
                 Some(Streaming::Live(live)) if live.is_same(message) => (),

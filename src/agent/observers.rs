@@ -140,15 +140,6 @@ impl Events {
     }
 }
 
-impl Iterator for &Events {
-    type Item = AgentEvent;
-
-    /// Waits for the next event; `None` when the agent is gone.
-    fn next(&mut self) -> Option<AgentEvent> {
-        self.wait(None)
-    }
-}
-
 impl Iterator for Events {
     type Item = AgentEvent;
 

@@ -99,7 +99,7 @@ impl Agent {
 
     /// Sets the tools for the next run, which tells the model of the difference.
     ///
-    /// Fails with [`ErrorKind::Configuration`] for a tool whose schema cannot be used; then nothing changes.
+    /// Fails with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a tool whose schema cannot be used; then nothing changes.
     pub fn set_tools(&self, tools: Vec<Tool>) -> Result<(), Error> {
         check_tools(&tools)?;
         self.change(|options| options.tools = tools);
@@ -136,7 +136,7 @@ impl Agent {
     /// Changes any option, for the next run (queue modes count at once). `system_prompt` and `messages` are not looked at.
     ///
     /// `change` gets a copy and no lock is held while it runs: of two calls at the same time the later to return wins.
-    /// Fails with [`ErrorKind::Configuration`] as [`new`](Agent::new) does; then nothing changes.
+    /// Fails with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) as [`new`](Agent::new) does; then nothing changes.
     pub fn configure(&self, change: impl FnOnce(&mut AgentOptions)) -> Result<(), Error> {
         let core = self.core();
         let mut options = (*core.state.lock().options.clone()).clone();

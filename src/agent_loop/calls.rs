@@ -48,6 +48,13 @@ pub(super) struct Prepared {
     pub(super) arguments: Map<String, Value>,
 }
 
+/// A call that has run.
+pub(super) struct Ran<'a> {
+    call: &'a ToolCall,
+    arguments: &'a Map<String, Value>,
+    outcome: ToolOutcome,
+}
+
 impl Run<'_> {
     /// Runs all calls of a message. Every one of them has its result then, whatever happened.
     pub(super) fn run_calls(&mut self, message: &Arc<Message>) -> Result<Batch, Error> {
@@ -113,7 +120,7 @@ impl Run<'_> {
             let outcome = match scope.prepare(site, call, self.signal) {
                 Err(outcome) => {
                     self.end_call(call, &outcome)?;
-                    outcome
+                    *outcome
                 }
                 Ok(prepared) => {
                     let mut outcomes = self.execute(scope, site, vec![prepared])?;
@@ -145,7 +152,7 @@ impl Run<'_> {
                 }
                 Err(outcome) => {
                     self.end_call(call, &outcome)?;
-                    outcomes.push(Some(outcome));
+                    outcomes.push(Some(*outcome));
                 }
             }
         }
@@ -187,13 +194,8 @@ impl Run<'_> {
                 }
                 Happening::Ended(index, outcome) => {
                     let call = execution.call(index).clone();
-                    let outcome = scope.finalise(
-                        site,
-                        &call,
-                        execution.arguments(index),
-                        outcome,
-                        self.signal,
-                    );
+                    let ran = Ran { call: &call, arguments: execution.arguments(index), outcome };
+                    let outcome = scope.finalise(site, ran, self.signal);
                     let told = self.end_call(&call, &outcome);
                     outcomes[index] = Some(outcome);
                     told
@@ -239,13 +241,13 @@ impl CallScope {
         site: &CallSite,
         call: &Arc<ToolCall>,
         signal: &AbortSignal,
-    ) -> Result<Prepared, ToolOutcome> {
+    ) -> Result<Prepared, Box<ToolOutcome>> {
         if signal.is_aborted() {
-            return Err(not_run());
+            return Err(Box::new(not_run()));
         }
         let tool = find(&self.tools, &call.name).ok_or_else(|| {
             let names: Vec<&str> = self.tools.iter().map(Tool::name).collect();
-            failed(&format!(
+            refused(&format!(
                 "there is no tool `{}`; the tools are: {}",
                 call.name,
                 names.join(", ")
@@ -265,13 +267,13 @@ impl CallScope {
                     let mut outcome =
                         failed(reason.as_deref().unwrap_or("the host did not allow this call"));
                     outcome.result.terminate = terminate.then_some(true);
-                    return Err(outcome);
+                    return Err(Box::new(outcome));
                 }
-                Err(error) => return Err(failed(error.message())),
+                Err(error) => return Err(refused(error.message())),
             }
         }
         if signal.is_aborted() {
-            return Err(not_run());
+            return Err(Box::new(not_run()));
         }
         Ok(Prepared { call: call.clone(), tool: tool.clone(), arguments })
     }
@@ -280,11 +282,10 @@ impl CallScope {
     pub(super) fn finalise(
         &self,
         site: &CallSite,
-        call: &ToolCall,
-        arguments: &Map<String, Value>,
-        mut outcome: ToolOutcome,
+        ran: Ran<'_>,
         signal: &AbortSignal,
     ) -> ToolOutcome {
+        let Ran { call, arguments, mut outcome } = ran;
         let Some(hook) = &self.hooks.after_tool_call else { return outcome };
         if outcome.duration.is_none() {
             return outcome;
@@ -317,7 +318,7 @@ impl CallScope {
         let call = Arc::new(call.clone());
         let prepared = match self.prepare(site, &call, signal) {
             Ok(prepared) => prepared,
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         };
         let arguments = prepared.arguments.clone();
         let mut execution = Execution::start(self, site, vec![prepared], signal);
@@ -330,7 +331,7 @@ impl CallScope {
                 }
             }
         });
-        self.finalise(site, &call, &arguments, outcome, signal)
+        self.finalise(site, Ran { call: &call, arguments: &arguments, outcome }, signal)
     }
 }
 
@@ -351,20 +352,20 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Option<&'a Tool> {
     tools.iter().find(|tool| tool.name() == name)
 }
 
-fn check_arguments(tool: &Tool, call: &ToolCall) -> Result<Map<String, Value>, ToolOutcome> {
+fn check_arguments(tool: &Tool, call: &ToolCall) -> Result<Map<String, Value>, Box<ToolOutcome>> {
     if let Some(error) = &call.arguments_error {
-        return Err(failed(&format!("invalid arguments for tool `{}`: {error}", call.name)));
+        return Err(refused(&format!("invalid arguments for tool `{}`: {error}", call.name)));
     }
-    let schema = tool.schema().map_err(|error| failed(error.message()))?;
+    let schema = tool.schema().map_err(|error| refused(error.message()))?;
     let checked = match tool.shim() {
         None => schema.check(tool.name(), &call.arguments),
         Some(shim) => {
             let raw = call.arguments.clone();
-            let reshaped = guard(|| shim(raw)).map_err(|error| failed(error.message()))?;
+            let reshaped = guard(|| shim(raw)).map_err(|error| refused(error.message()))?;
             schema.check(tool.name(), &reshaped)
         }
     };
-    checked.map_err(|text| failed(&text.to_string()))
+    checked.map_err(|text| refused(&text))
 }
 
 fn change(outcome: &mut ToolOutcome, changes: ResultChanges) {
@@ -393,6 +394,10 @@ fn change(outcome: &mut ToolOutcome, changes: ResultChanges) {
 /// An error result of the loop's own: one text block, empty details.
 pub(super) fn failed(text: &str) -> ToolOutcome {
     ToolOutcome { result: ToolResult::text(text), is_error: true, duration: None }
+}
+
+fn refused(text: &str) -> Box<ToolOutcome> {
+    Box::new(failed(text))
 }
 
 /// The result of a call that an abort kept from running.

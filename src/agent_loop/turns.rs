@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         self.emit(AgentEvent::AgentStart)?;
         self.emit(AgentEvent::TurnStart)?;
         if !continues {
-            self.add(prompts)?;
+            self.add(&prompts)?;
         }
         let mut pending = if start.skip_first_poll { Vec::new() } else { self.poll_steering()? };
         let mut last: Option<TurnRecord> = None;
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
                 prepared.append(&mut pending);
                 pending = prepared;
             }
-            self.add(std::mem::take(&mut pending))?;
+            self.add(&std::mem::take(&mut pending))?;
             let turn = self.turn()?;
             let failed =
                 matches!(stop_reason(&turn.message), StopReason::Error | StopReason::Aborted);
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds pending messages, with the change of tools that the model has not been told of.
-    fn add(&mut self, pending: Vec<Pending>) -> Result<(), Error> {
+    fn add(&mut self, pending: &[Pending]) -> Result<(), Error> {
         let messages: Vec<_> = pending.iter().map(|pending| pending.message.clone()).collect();
         let announced = announce(&self.context, messages, &self.tools);
         // A message that only tells of tools comes first; the others stand in their order.
@@ -154,7 +154,10 @@ impl<'a> Run<'a> {
             let told = self.emit(AgentEvent::MessageEnd { message });
             // It stands in the transcript, even if a listener failed at that: taken back it would come twice.
             if let Some(Pending { message, queue: Some(queue) }) = pending {
-                guard(|| Ok(queue.delivered(message)))?;
+                guard(|| {
+                    queue.delivered(message);
+                    Ok(())
+                })?;
             }
             told?;
         }

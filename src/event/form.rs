@@ -18,7 +18,7 @@ pub(super) fn to_json(event: &AgentEvent) -> Map<String, Value> {
     match event {
         AgentEvent::AgentStart | AgentEvent::TurnStart => (),
         AgentEvent::MessageStart { message } | AgentEvent::MessageEnd { message } => {
-            put("message", json!(message))
+            put("message", json!(message));
         }
         AgentEvent::MessageUpdate { message, event } => {
             put("message", json!(Message::Assistant(message.snapshot())));

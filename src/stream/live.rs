@@ -40,7 +40,7 @@ enum Block {
     Call {
         call: ToolCall,
         /// The argument text while it arrives.
-        open: Option<PartialJson>,
+        open: Option<Box<PartialJson>>,
     },
 }
 
@@ -187,10 +187,7 @@ impl State {
             StreamEvent::ToolCallStart { content_index, id, tool_name } => {
                 let call =
                     ToolCall { id: id.clone(), name: tool_name.clone(), ..ToolCall::default() };
-                self.begin(
-                    *content_index,
-                    Block::Call { call, open: Some(PartialJson::default()) },
-                )?;
+                self.begin(*content_index, Block::Call { call, open: Some(Box::default()) })?;
             }
             StreamEvent::TextDelta { content_index, delta }
             | StreamEvent::InitialText { content_index, text: delta } => {
@@ -218,7 +215,7 @@ impl State {
             }
             StreamEvent::Info(info) => self.inform(info),
             StreamEvent::Signature { content_index, signature } => {
-                self.sign(*content_index, signature)?
+                self.sign(*content_index, signature)?;
             }
             StreamEvent::Done { reason } => {
                 self.head.stop_reason = *reason;

@@ -75,10 +75,7 @@ fn a_transcript_that_is_cut_off_is_an_error() {
 
 #[test]
 fn what_is_no_transcript_is_an_error() {
-    check(
-        "",
-        expect!["Configuration: the transcript is empty"],
-    );
+    check("", expect!["Configuration: the transcript is empty"]);
     check(
         "Dear diary",
         expect!["Configuration: the transcript is no JSON: expected value at line 1 column 1"],

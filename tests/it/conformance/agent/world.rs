@@ -267,16 +267,16 @@ impl World {
             "setTools" => agent.set_tools(self.tools_of(value.as_array().unwrap())).unwrap(),
             "setModel" => agent.set_model(self.models[value.as_str().unwrap()].clone()),
             "setThinkingLevel" => {
-                agent.set_thinking_level(serde_json::from_value(value.clone()).unwrap())
+                agent.set_thinking_level(serde_json::from_value(value.clone()).unwrap());
             }
             "setSteeringMode" => {
-                agent.set_steering_mode(serde_json::from_value(value.clone()).unwrap())
+                agent.set_steering_mode(serde_json::from_value(value.clone()).unwrap());
             }
             "setFollowUpMode" => {
-                agent.set_follow_up_mode(serde_json::from_value(value.clone()).unwrap())
+                agent.set_follow_up_mode(serde_json::from_value(value.clone()).unwrap());
             }
             "setToolExecution" => {
-                agent.set_tool_execution(serde_json::from_value(value.clone()).unwrap())
+                agent.set_tool_execution(serde_json::from_value(value.clone()).unwrap());
             }
             "setMessages" => agent.set_messages(serde_json::from_value(value.clone()).unwrap()),
             "setSessionId" => {

@@ -48,14 +48,14 @@ fn options(given: &Map<String, Value>, is_native: bool) -> StreamOptions {
         match name.as_str() {
             "apiKey" => options.api_key = Some(Secret::new(text())),
             "sessionId" => options.session_id = Some(text()),
-            "cacheRetention" => options.cache_retention = from_json(value),
+            "cacheRetention" => options.cache_retention = Some(from_json(value)),
             "maxRetries" => options.max_retries = Some(u32::try_from(number()).unwrap()),
             "maxRetryDelayMs" => options.max_retry_delay_ms = Some(number()),
             "timeoutMs" => options.timeout = Some(Duration::from_millis(number())),
             "maxTokens" => options.max_tokens = Some(number()),
             "temperature" => options.temperature = value.as_f64(),
-            "metadata" => options.metadata = from_json(value),
-            "samplingParams" => options.sampling_params = from_json(value),
+            "metadata" => options.metadata = Some(from_json(value)),
+            "samplingParams" => options.sampling_params = Some(from_json(value)),
             "identity" => options.identity = Some(identity(value)),
             "disableContinuation" => options.disable_continuation = value == true,
             "headers" => {
@@ -71,8 +71,8 @@ fn options(given: &Map<String, Value>, is_native: bool) -> StreamOptions {
                     .collect();
             }
             _ if is_native => _ = native.insert(name.clone(), value.clone()),
-            "reasoning" => options.reasoning = from_json(value),
-            "thinkingBudgets" => options.thinking_budgets = from_json(value),
+            "reasoning" => options.reasoning = Some(from_json(value)),
+            "thinkingBudgets" => options.thinking_budgets = Some(from_json(value)),
             "toolChoice" => {
                 options.tool_choice = Some(match value.as_str().unwrap() {
                     "auto" => ToolChoice::Auto,
@@ -88,8 +88,8 @@ fn options(given: &Map<String, Value>, is_native: bool) -> StreamOptions {
     options
 }
 
-fn from_json<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
-    Some(serde_json::from_value(value.clone()).unwrap())
+fn from_json<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
 }
 
 fn identity(value: &Value) -> Identity {

@@ -82,6 +82,7 @@ pub(super) fn difference(case: &Value, golden: &Value) -> Option<String> {
 }
 
 /// One call of a case.
+#[allow(clippy::struct_excessive_bools)]
 struct Call {
     model: Value,
     turn: Value,
