@@ -16,7 +16,7 @@ use std::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
-use crate::thread::timer;
+use crate::thread::{self, timer};
 
 /// Fires an [`AbortSignal`]. Dropping the controller fires nothing.
 #[derive(Clone, Default)]
@@ -55,6 +55,8 @@ pub struct AbortHook {
 
 struct Inner {
     aborted: AtomicBool,
+    /// Asked too: while the parent runs its hooks, the one that fires this signal may still be to come.
+    parent: Option<AbortSignal>,
     receiver: Receiver<Infallible>,
     state: Mutex<State>,
 }
@@ -109,7 +111,14 @@ impl AbortSignal {
 
     /// Tells whether the signal has fired.
     pub fn is_aborted(&self) -> bool {
-        self.inner.aborted.load(Ordering::Acquire)
+        let mut inner = &self.inner;
+        loop {
+            if inner.aborted.load(Ordering::Acquire) {
+                return true;
+            }
+            let Some(parent) = &inner.parent else { return false };
+            inner = &parent.inner;
+        }
     }
 
     /// Waits until the signal fires or `timeout` has passed; tells whether it fired.
@@ -133,7 +142,8 @@ impl AbortSignal {
 
     /// Runs `hook` once when the signal fires, on the thread that fires it, or at once on this thread if it has fired.
     ///
-    /// The hook must not block: the abort waits for it. It is taken away when the returned guard is dropped.
+    /// The hook must not block: the abort waits for it. A panic in it ends neither the abort nor the other hooks. It is
+    /// taken away when the returned guard is dropped.
     pub fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> AbortHook {
         let mut state = self.inner.state.lock();
         let id = state.next_hook;
@@ -150,7 +160,7 @@ impl AbortSignal {
     /// Makes a signal that fires when this one fires, and that a controller of its own may fire earlier.
     #[must_use]
     pub fn child(&self) -> AbortSignal {
-        let child = AbortSignal::default();
+        let child = AbortSignal::with_parent(Some(self.clone()));
         let weak = Arc::downgrade(&child.inner);
         let hook = self.on_abort(move || {
             if let Some(inner) = weak.upgrade() {
@@ -159,6 +169,19 @@ impl AbortSignal {
         });
         child.inner.state.lock().parent = Some(hook);
         child
+    }
+
+    fn with_parent(parent: Option<AbortSignal>) -> AbortSignal {
+        let (sender, receiver) = bounded(0);
+        let state = State { sender: Some(sender), hooks: Vec::new(), next_hook: 0, parent: None };
+        AbortSignal {
+            inner: Arc::new(Inner {
+                aborted: AtomicBool::new(false),
+                parent,
+                receiver,
+                state: Mutex::new(state),
+            }),
+        }
     }
 
     fn fire(&self) {
@@ -170,22 +193,15 @@ impl AbortSignal {
         };
         drop(sender);
         for (_, hook) in hooks {
-            hook();
+            // One that panics must not keep the others from being told.
+            let _ = thread::catch(hook);
         }
     }
 }
 
 impl Default for AbortSignal {
     fn default() -> AbortSignal {
-        let (sender, receiver) = bounded(0);
-        let state = State { sender: Some(sender), hooks: Vec::new(), next_hook: 0, parent: None };
-        AbortSignal {
-            inner: Arc::new(Inner {
-                aborted: AtomicBool::new(false),
-                receiver,
-                state: Mutex::new(state),
-            }),
-        }
+        AbortSignal::with_parent(None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Named threads and the one timer thread. Everything that starts a thread in this crate does it here.
 
-use std::{any::Any, io, panic, thread};
+use std::{any::Any, io, mem, panic, thread};
 
 pub(crate) mod hand_over;
 pub(crate) mod lineage;
@@ -20,7 +20,14 @@ pub(crate) fn spawn(
 
 /// Runs foreign code; a panic becomes its text.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(panic::AssertUnwindSafe(body)).map_err(|payload| panic_text(&*payload))
+    panic::catch_unwind(panic::AssertUnwindSafe(body)).map_err(|payload| {
+        let text = panic_text(&*payload);
+        // What was thrown is foreign too, and may panic when it goes. What comes of that is left lying.
+        if let Err(again) = panic::catch_unwind(panic::AssertUnwindSafe(|| drop(payload))) {
+            mem::forget(again);
+        }
+        text
+    })
 }
 
 fn panic_text(payload: &(dyn Any + Send)) -> String {

@@ -254,6 +254,10 @@ impl CallScope {
             ))
         })?;
         let arguments = check_arguments(tool, call)?;
+        // That may have taken a while, and the tool's own preparation may have aborted.
+        if signal.is_aborted() {
+            return Err(Box::new(not_run()));
+        }
         if let Some(hook) = &self.hooks.before_tool_call {
             let view = BeforeToolCall {
                 message: &site.message,

@@ -246,8 +246,10 @@ impl Job {
         if !self.phase.leave_queue(Phase::RUNNING) {
             return;
         }
-        let signal = self.controller.signal();
-        if signal.is_aborted() {
+        let open = Arc::new(AtomicBool::new(true));
+        let context = self.context(self.controller.signal(), &open);
+        // As late as can be, so that next to nothing comes between this look and the call.
+        if context.signal.is_aborted() {
             let _ = self.sender.send(Report::Ended(self.index, not_run()));
             return;
         }
@@ -258,17 +260,17 @@ impl Job {
                 self.controller.abort_at(deadline);
             }
         }
-        let open = Arc::new(AtomicBool::new(true));
-        let context = self.context(signal, &open);
-        let handler = self.prepared.tool.handler().clone();
-        let arguments = self.prepared.arguments;
+        let Job { index, prepared, sender, nested, .. } = self;
+        let Prepared { tool, arguments, .. } = prepared;
         // The text of an error is foreign code too.
-        let result =
-            thread::catch(|| handler.call(arguments, &context).map_err(|error| error.to_string()));
+        let result = thread::catch(|| {
+            tool.handler().call(arguments, &context).map_err(|error| error.to_string())
+        });
         open.store(false, Ordering::Release);
         let outcome = ended(result, began.elapsed());
-        drop(context);
-        let _ = self.sender.send(Report::Ended(self.index, outcome));
+        // What the host gave is let go before the call counts as over.
+        let _ = thread::catch(|| drop((context, tool, nested)));
+        let _ = sender.send(Report::Ended(index, outcome));
     }
 
     fn context(&self, signal: AbortSignal, open: &Arc<AtomicBool>) -> ToolContext {

@@ -315,7 +315,7 @@ impl Context {
             return Err(Error::aborted());
         }
         if let Some(hook) = self.hooks.on_payload.as_ref().filter(|_| !payload.is_null())
-            && let Some(changed) = run_hook("on_payload", || hook(&payload, &self.model))?
+            && let Some(changed) = self.run_hook("on_payload", || hook(&payload, &self.model))?
         {
             payload = changed;
             if let Some(fix) = after_hook {
@@ -345,7 +345,7 @@ impl Context {
         if let Some(hook) = &self.hooks.on_response {
             let meta =
                 ResponseMeta { status: response.status(), headers: response.headers().to_vec() };
-            run_hook("on_response", || hook(&meta, &self.model))?;
+            self.run_hook("on_response", || hook(&meta, &self.model))?;
         }
         Ok(response)
     }
@@ -354,10 +354,20 @@ impl Context {
     fn show_frame(&self, data: &str) -> Result<(), Error> {
         let Some(hook) = &self.hooks.on_provider_stream_event else { return Ok(()) };
         match serde_json::from_str(data) {
-            Ok(event) => run_hook("on_provider_stream_event", || hook(&event, &self.model)),
+            Ok(event) => self.run_hook("on_provider_stream_event", || hook(&event, &self.model)),
             // Whether this is an end mark or an error is for the decoder to say.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Runs a hook of the host, unless the signal has fired meanwhile.
+    fn run_hook<T>(&self, name: &str, body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.signal.is_aborted() {
+            return Err(Error::aborted());
+        }
+        thread::catch(body).unwrap_or_else(|panic| {
+            Err(Error::new(ErrorKind::Callback, format!("the hook {name} panicked: {panic}")))
+        })
     }
 }
 
@@ -379,12 +389,6 @@ fn silent(response: &HttpResponse, limit: Option<Duration>) -> Error {
         limit.unwrap_or_default().as_secs_f64()
     );
     Error::new(ErrorKind::Network, message)
-}
-
-fn run_hook<T>(name: &str, body: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    thread::catch(body).unwrap_or_else(|panic| {
-        Err(Error::new(ErrorKind::Callback, format!("the hook {name} panicked: {panic}")))
-    })
 }
 
 impl<D: FrameDecoder> Iterator for ProviderStream<D> {

@@ -211,7 +211,9 @@ impl Scripted {
         let answer = answer.ok_or_else(|| none_left(count))?;
         let answer = thread::catch(|| answer.resolve(request, count))
             .map_err(|panic| Error::new(ErrorKind::Callback, panic))??;
-        if let Some(hook) = &request.options.hooks.on_response {
+        if let Some(hook) = &request.options.hooks.on_response
+            && !signal.is_aborted()
+        {
             hook(&ResponseMeta { status: 200, headers: Vec::new() }, &request.model)?;
         }
         let pace = options

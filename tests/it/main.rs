@@ -8,6 +8,7 @@ mod catalogue;
 mod conformance;
 mod handoff;
 mod partial_json;
+mod robust;
 mod saved;
 mod schema;
 mod scripted;
