@@ -297,7 +297,13 @@ impl WeakAgent {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let active = self.core.state.lock().active.clone();
+        let active = {
+            let mut state = self.core.state.lock();
+            // Nobody can start another run, so what waits is dropped now, not when the worker lets go of the core.
+            state.steering.clear();
+            state.follow_ups.clear();
+            state.active.clone()
+        };
         if let Some(active) = active {
             active.abort();
         }

@@ -6,6 +6,7 @@ mod anthropic;
 mod builtin;
 mod catalogue;
 mod conformance;
+mod field;
 mod handoff;
 mod partial_json;
 mod robust;
