@@ -8,15 +8,17 @@ use std::{
     },
 };
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-
 use crate::{
     abort::{AbortController, AbortSignal},
     agent::core::Core,
     agent_loop::guard,
     error::{Error, ErrorKind},
     event::AgentEvent,
-    thread::{self, hand_over::Patience, lineage},
+    thread::{
+        self,
+        hand_over::{self, Receiver, Sender},
+        lineage,
+    },
     tool::ToolError,
 };
 
@@ -35,7 +37,6 @@ pub(super) struct Listener {
     /// One delivery at a time: the run waits for its answer before the next.
     deliveries: Sender<Delivery>,
     answers: Receiver<Result<(), Error>>,
-    patience: Patience,
 }
 
 /// Events on their way to a listener.
@@ -89,15 +90,14 @@ impl Listener {
     where
         F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError> + Send + 'static,
     {
-        let (delivery_sender, delivery_receiver) = bounded(1);
-        let (answer_sender, answer_receiver) = bounded(1);
+        let (delivery_sender, delivery_receiver) = hand_over::channel();
+        let (answer_sender, answer_receiver) = hand_over::channel();
         let active = Arc::new(AtomicBool::new(true));
         let listener = Arc::new(Listener {
             id,
             active: active.clone(),
             deliveries: delivery_sender,
             answers: answer_receiver,
-            patience: Patience::new(),
         });
         let actor = Actor {
             active,
@@ -121,7 +121,7 @@ impl Listener {
     /// Waits until the listener is done with what was posted.
     pub(super) fn settle(&self) -> Result<(), Error> {
         // A thread that is gone has dropped its sender, which settles the delivery.
-        self.patience.recv(&self.answers).unwrap_or(Ok(()))
+        self.answers.recv().unwrap_or(Ok(()))
     }
 }
 
@@ -130,8 +130,7 @@ where
     F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError>,
 {
     fn run(mut self) {
-        let patience = Patience::new();
-        while let Ok(delivery) = patience.recv(&self.deliveries) {
+        while let Ok(delivery) = self.deliveries.recv() {
             let answer = self.handle(&delivery);
             let interrupt = delivery.interrupt.clone().filter(|_| answer.is_err());
             drop(delivery);

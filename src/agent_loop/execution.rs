@@ -8,14 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use serde_json::{Map, Value};
 
 use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     agent_loop::calls::{CallScope, CallSite, Nested, Prepared, failed, millis, not_run},
     message::ToolCall,
-    thread::{self, lineage, timer},
+    thread::{
+        self,
+        hand_over::{self, Receiver, Sender},
+        lineage, timer,
+    },
     tool::{NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
 };
 
@@ -89,7 +92,7 @@ impl Execution {
         ready: Vec<Prepared>,
         signal: &AbortSignal,
     ) -> Execution {
-        let (sender, reports) = unbounded();
+        let (sender, reports) = hand_over::channel();
         let controller = AbortController::child_of(signal);
         let on_abort = {
             let sender = sender.clone();
@@ -121,11 +124,14 @@ impl Execution {
         }
         for job in jobs {
             let (index, line, sender) = (job.index, line.clone(), sender.clone());
+            let phase = job.phase.clone();
             let started = scope.pool.run(move || {
                 let _entered = lineage::enter(line);
                 job.run();
             });
-            if let Err(error) = started {
+            if let Err(error) = started
+                && phase.leave_queue(Phase::CANCELLED)
+            {
                 let _ = sender.send(Report::Ended(index, failed(error.message())));
             }
         }
@@ -153,11 +159,7 @@ impl Execution {
     /// Waits for the next update or end; `None` when every call has ended.
     pub(super) fn next(&mut self) -> Option<Happening> {
         while self.open > 0 {
-            let received = match self.next_deadline() {
-                Some(deadline) => self.reports.recv_deadline(deadline),
-                None => self.reports.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match received {
+            match self.reports.recv_until(self.next_deadline()) {
                 Ok(Report::Update(index, partial)) if !self.calls[index].settled => {
                     return Some(Happening::Update(index, partial));
                 }

@@ -1,8 +1,10 @@
-//! The rayon pool that tools run on, and stand-ins for tools that wait for other tools.
+//! The threads that tools run on, and stand-ins for tools that wait for other tools.
 //!
-//! Jobs wait in a stack of our own; each is announced to rayon by one task that takes whatever is on top. So a thread
-//! whose tool waits for a run or a nested call can be stood in for: a plain thread takes jobs from the same stack while
-//! the wait lasts. Rayon alone would deadlock there, since its threads cannot be added to and a waiting one takes no job.
+//! Jobs wait in a stack of our own. The first thread is a plain one that looks for the next job a moment before it goes
+//! to sleep, as most messages call one small tool. What it cannot take at once goes to a rayon pool, whose tasks take
+//! whatever is on top. So a thread whose tool waits for a run or a nested call can be stood in for: a plain thread takes
+//! jobs from the same stack while the wait lasts. Rayon alone would deadlock there, since its threads cannot be added to
+//! and a waiting one takes no job.
 
 use std::{
     cell::RefCell,
@@ -17,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     error::{Error, ErrorKind},
-    thread,
+    thread::{self, hand_over::Patience},
 };
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -28,15 +30,51 @@ type Job = Box<dyn FnOnce() + Send>;
 /// pointer. The threads end when the last handle and the last job are gone.
 #[derive(Clone)]
 pub struct ToolPool {
+    owner: Arc<Owner>,
+}
+
+/// Held by the handles; the threads hold what it owns.
+struct Owner {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     size: usize,
-    jobs: Mutex<Vec<Job>>,
+    stack: Mutex<Stack>,
+    /// How many jobs wait, to be seen without the lock.
+    waiting: AtomicUsize,
+    /// For the first thread.
+    called: Condvar,
+    /// For stand-ins.
     added: Condvar,
-    threads: Mutex<Option<Arc<rayon::ThreadPool>>>,
     stand_ins: AtomicUsize,
+}
+
+struct Stack {
+    jobs: Vec<Job>,
+    first: First,
+    rayon: Option<Arc<rayon::ThreadPool>>,
+    /// Whether a thread of rayon was called and has not come yet. It calls the next one if jobs are left.
+    is_coming: bool,
+    /// Threads of an earlier generation are stuck, or were; they take no more jobs.
+    generation: u64,
+    is_closed: bool,
+}
+
+/// The thread that is not rayon's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Unborn,
+    Idle,
+    Busy,
+}
+
+/// Who is called for a new job.
+enum Call {
+    First,
+    Birth(u64),
+    Rayon(u64),
+    Nobody,
 }
 
 thread_local! {
@@ -45,78 +83,202 @@ thread_local! {
 }
 
 impl ToolPool {
-    /// Makes a pool that runs `size` tools at once (at least one). Its threads start with the first job.
+    /// Makes a pool that runs `size` tools at once (at least one). Its threads start when they are needed.
     pub fn new(size: usize) -> ToolPool {
-        ToolPool {
-            shared: Arc::new(Shared {
-                size: size.max(1),
-                jobs: Mutex::new(Vec::new()),
-                added: Condvar::new(),
-                threads: Mutex::new(None),
-                stand_ins: AtomicUsize::new(0),
-            }),
-        }
+        let stack = Stack {
+            jobs: Vec::new(),
+            first: First::Unborn,
+            rayon: None,
+            is_coming: false,
+            generation: 0,
+            is_closed: false,
+        };
+        let shared = Shared {
+            size: size.max(1),
+            stack: Mutex::new(stack),
+            waiting: AtomicUsize::new(0),
+            called: Condvar::new(),
+            added: Condvar::new(),
+            stand_ins: AtomicUsize::new(0),
+        };
+        ToolPool { owner: Arc::new(Owner { shared: Arc::new(shared) }) }
     }
 
     /// How many tools run at once.
     pub fn size(&self) -> usize {
-        self.shared.size
+        self.owner.shared.size
     }
 
     /// Runs `job` on a thread of the pool as soon as one is free.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let threads = self.threads()?;
-        self.shared.jobs.lock().push(Box::new(job));
-        self.shared.announce(&threads);
-        Ok(())
+        let shared = &self.owner.shared;
+        let call = {
+            let mut stack = shared.stack.lock();
+            stack.jobs.push(Box::new(job));
+            shared.waiting.store(stack.jobs.len(), Ordering::Release);
+            stack.next_call(shared.size)
+        };
+        shared.added.notify_one();
+        shared.call(call)
     }
 
     /// Leaves the present threads to finish what they are stuck in and takes new ones for everything else.
     pub(crate) fn replace_threads(&self) {
-        let old = self.shared.threads.lock().take();
+        let shared = &self.owner.shared;
+        let (old, call) = {
+            let mut stack = shared.stack.lock();
+            stack.generation += 1;
+            stack.first = First::Unborn;
+            stack.is_coming = false;
+            let call =
+                if stack.jobs.is_empty() { Call::Nobody } else { stack.next_call(shared.size) };
+            (stack.rayon.take(), call)
+        };
+        // An idle first thread of the generation before ends.
+        shared.called.notify_all();
         drop(old);
-        let waiting = self.shared.jobs.lock().len();
-        if waiting > 0
-            && let Ok(threads) = self.threads()
-        {
-            for _ in 0..waiting {
-                self.shared.announce(&threads);
-            }
-        }
+        // Without threads the jobs wait on; their runs can still be aborted.
+        let _ = shared.call(call);
     }
+}
 
-    fn threads(&self) -> Result<Arc<rayon::ThreadPool>, Error> {
-        let mut threads = self.shared.threads.lock();
-        if let Some(threads) = &*threads {
-            return Ok(threads.clone());
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let (jobs, rayon) = {
+            let mut stack = self.shared.stack.lock();
+            stack.is_closed = true;
+            self.shared.waiting.store(0, Ordering::Release);
+            (std::mem::take(&mut stack.jobs), stack.rayon.take())
+        };
+        self.shared.called.notify_all();
+        self.shared.added.notify_all();
+        drop((jobs, rayon));
+    }
+}
+
+impl Stack {
+    /// Who shall take one more of the jobs.
+    fn next_call(&mut self, size: usize) -> Call {
+        match self.first {
+            First::Unborn => {
+                self.first = First::Busy;
+                Call::Birth(self.generation)
+            }
+            First::Idle if self.jobs.len() == 1 => Call::First,
+            _ if size > 1 && !self.is_coming => {
+                self.is_coming = true;
+                Call::Rayon(self.generation)
+            }
+            First::Idle => Call::First,
+            First::Busy => Call::Nobody,
         }
-        let built = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.shared.size)
-            .thread_name(|index| format!("tool-{index}"))
-            .build()
-            .map_err(|error| {
-                Error::new(ErrorKind::Configuration, "the threads for tools could not be started")
-                    .with_source(error)
-            })?;
-        Ok(threads.insert(Arc::new(built)).clone())
     }
 }
 
 impl Shared {
-    fn announce(self: &Arc<Shared>, threads: &rayon::ThreadPool) {
-        let shared = Arc::downgrade(self);
-        threads.spawn(move || {
-            let job = shared.upgrade().and_then(|shared| shared.take());
-            if let Some(job) = job {
-                work(&shared, job);
+    fn call(self: &Arc<Shared>, call: Call) -> Result<(), Error> {
+        match call {
+            Call::Nobody => Ok(()),
+            Call::First => {
+                self.called.notify_one();
+                Ok(())
             }
-        });
-        self.added.notify_one();
+            Call::Birth(generation) => {
+                let shared = self.clone();
+                let born = thread::spawn("tool-0", move || shared.first(generation));
+                born.map(drop).map_err(|error| {
+                    self.stack.lock().first = First::Unborn;
+                    let message = "the thread for tools could not be started";
+                    Error::new(ErrorKind::Configuration, message).with_source(error)
+                })
+            }
+            Call::Rayon(generation) => {
+                // Without rayon's threads the first one takes all jobs, one after another.
+                if let Some(pool) = self.rayon() {
+                    let shared = self.clone();
+                    pool.spawn(move || shared.help(generation));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn rayon(&self) -> Option<Arc<rayon::ThreadPool>> {
+        let mut stack = self.stack.lock();
+        if let Some(pool) = &stack.rayon {
+            return Some(pool.clone());
+        }
+        let built = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.size - 1)
+            .thread_name(|index| format!("tool-{}", index + 1))
+            .build();
+        stack.is_coming = built.is_ok();
+        Some(stack.rayon.insert(Arc::new(built.ok()?)).clone())
+    }
+
+    /// The first thread: takes jobs until the pool is gone or its generation is over.
+    fn first(self: Arc<Shared>, generation: u64) {
+        let patience = Patience::new();
+        let weak = Arc::downgrade(&self);
+        while let Some(job) = self.wait_for_job(generation, &patience) {
+            work(&weak, job);
+        }
+    }
+
+    fn wait_for_job(&self, generation: u64, patience: &Patience) -> Option<Job> {
+        let mut stack = self.stack.lock();
+        if stack.jobs.is_empty() && stack.generation == generation && !stack.is_closed {
+            stack.first = First::Idle;
+            drop(stack);
+            patience.look(|| self.waiting.load(Ordering::Acquire) > 0);
+            stack = self.stack.lock();
+        }
+        loop {
+            if stack.generation != generation || stack.is_closed {
+                return None;
+            }
+            if let Some(job) = self.pop(&mut stack) {
+                stack.first = First::Busy;
+                return Some(job);
+            }
+            stack.first = First::Idle;
+            let slept = std::time::Instant::now();
+            self.called.wait(&mut stack);
+            patience.slept(slept.elapsed());
+        }
+    }
+
+    /// A task of rayon: takes jobs until none is left. Before it runs one it calls another thread for the rest.
+    fn help(self: Arc<Shared>, generation: u64) {
+        let weak = Arc::downgrade(&self);
+        let mut has_come = false;
+        loop {
+            let (job, call) = {
+                let mut stack = self.stack.lock();
+                if stack.generation != generation || stack.is_closed {
+                    return;
+                }
+                if !has_come {
+                    stack.is_coming = false;
+                }
+                let Some(job) = self.pop(&mut stack) else { return };
+                let call = match stack.jobs.len() {
+                    0 => Call::Nobody,
+                    _ => stack.next_call(self.size),
+                };
+                (job, call)
+            };
+            has_come = true;
+            let _ = self.call(call);
+            work(&weak, job);
+        }
     }
 
     /// The newest job first: what a waiting tool waits for was added after it.
-    fn take(&self) -> Option<Job> {
-        self.jobs.lock().pop()
+    fn pop(&self, stack: &mut Stack) -> Option<Job> {
+        let job = stack.jobs.pop();
+        self.waiting.store(stack.jobs.len(), Ordering::Release);
+        job
     }
 }
 
@@ -154,7 +316,7 @@ struct StandInEnd<'a> {
 impl Drop for StandInEnd<'_> {
     fn drop(&mut self) {
         // Under the lock, so that the stand-in cannot fall asleep between its look at the flag and its wait.
-        let _jobs = self.shared.jobs.lock();
+        let _stack = self.shared.stack.lock();
         self.stop.store(true, Ordering::Release);
         self.shared.added.notify_all();
     }
@@ -164,15 +326,17 @@ fn stand_in(shared: &Arc<Shared>, stop: &AtomicBool) {
     let weak = Arc::downgrade(shared);
     loop {
         let job = {
-            let mut jobs = shared.jobs.lock();
+            let mut stack = shared.stack.lock();
             loop {
-                if stop.load(Ordering::Acquire) {
+                if stop.load(Ordering::Acquire) || stack.is_closed {
+                    // It may have been woken for a job: another stand-in shall have a look.
+                    shared.added.notify_one();
                     return;
                 }
-                if let Some(job) = jobs.pop() {
+                if let Some(job) = shared.pop(&mut stack) {
                     break job;
                 }
-                shared.added.wait(&mut jobs);
+                shared.added.wait(&mut stack);
             }
         };
         work(&weak, job);
@@ -188,6 +352,6 @@ impl Default for ToolPool {
 
 impl fmt::Debug for ToolPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolPool").field("size", &self.shared.size).finish_non_exhaustive()
+        f.debug_struct("ToolPool").field("size", &self.size()).finish_non_exhaustive()
     }
 }
