@@ -238,6 +238,8 @@ impl Agent {
         state.streaming = None;
         state.steering.clear();
         state.follow_ups.clear();
+        drop(state);
+        self.core().memo.clear();
         Ok(())
     }
 
@@ -328,6 +330,7 @@ fn config_of(core: &Arc<Core>, state: &State, run: &RunState) -> Result<LoopConf
         grace: options.tool_grace,
         max_requests: options.max_requests,
         stop: run.stop.clone(),
+        memo: core.memo.clone(),
     })
 }
 

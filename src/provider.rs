@@ -13,6 +13,7 @@ pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;
 pub(crate) mod headers;
+pub(crate) mod kept;
 pub mod openai_completions;
 pub(crate) mod openrouter;
 

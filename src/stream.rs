@@ -16,6 +16,7 @@ use crate::{
 
 mod event;
 mod live;
+mod memo;
 mod options;
 mod playback;
 
@@ -23,6 +24,7 @@ pub(crate) use crate::stream::playback::{Cut, Pace, Playback, TOKEN};
 pub use crate::stream::{
     event::{ResponseInfo, StreamEvent},
     live::LiveMessage,
+    memo::RequestMemo,
     options::{
         Attribution, CacheRetention, Identity, PayloadHook, ProviderEventHook, RequestHooks,
         ResponseHook, ResponseMeta, StreamOptions, ToolChoice, Transport, UserAgent,
@@ -76,20 +78,39 @@ pub struct StreamRequest {
 /// A list of messages in the form that providers take: the prompt and the tools are system messages in it.
 ///
 /// Cloning copies a pointer.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Transcript {
     messages: Arc<[Arc<Message>]>,
+    memo: RequestMemo,
 }
 
 impl Transcript {
     /// Makes a transcript of messages.
     pub fn new(messages: impl Into<Arc<[Arc<Message>]>>) -> Transcript {
-        Transcript { messages: messages.into() }
+        Transcript { messages: messages.into(), memo: RequestMemo::default() }
+    }
+
+    /// Keeps what providers want to use again for the next request in `memo`, which the requests of one conversation share.
+    #[must_use]
+    pub fn with_memo(self, memo: RequestMemo) -> Transcript {
+        Transcript { memo, ..self }
+    }
+
+    /// Where providers keep what the next request of the conversation can use again.
+    pub fn memo(&self) -> &RequestMemo {
+        &self.memo
     }
 
     /// The messages in order.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
+    }
+}
+
+impl PartialEq for Transcript {
+    /// Whether the messages are the same.
+    fn eq(&self, other: &Transcript) -> bool {
+        self.messages == other.messages
     }
 }
 

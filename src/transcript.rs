@@ -7,7 +7,6 @@ mod placement;
 mod replay;
 mod saved;
 
-pub(crate) use crate::transcript::replay::named;
 pub use crate::transcript::{
     estimate::{estimate_message, estimate_tokens, output_cap},
     handoff::{NO_RESULT, TOOL_IMAGE_OMITTED, USER_IMAGE_OMITTED, hand_over, resolve_transcript},
@@ -15,3 +14,4 @@ pub use crate::transcript::{
     replay::{ToolChanges, current_system, current_tools, prompt_text, tool_changes},
     saved::{Skipped, from_json, to_json},
 };
+pub(crate) use crate::transcript::{handoff::hand_over_part, replay::named};

@@ -26,7 +26,7 @@ use crate::{
     event::AgentEvent,
     message::Message,
     model::Model,
-    stream::LiveMessage,
+    stream::{LiveMessage, RequestMemo},
     thread::lineage,
 };
 
@@ -36,6 +36,8 @@ static NEXT_AGENT: AtomicU64 = AtomicU64::new(1);
 pub(super) struct Core {
     pub(super) id: u64,
     pub(super) state: Mutex<State>,
+    /// Of the requests of all runs.
+    pub(super) memo: RequestMemo,
     pub(super) idle: Condvar,
 }
 
@@ -100,6 +102,7 @@ impl Core {
         Arc::new(Core {
             id: NEXT_AGENT.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(state),
+            memo: RequestMemo::default(),
             idle: Condvar::new(),
         })
     }

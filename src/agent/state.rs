@@ -125,6 +125,7 @@ impl Agent {
     pub fn set_messages(&self, messages: Vec<Message>) {
         let messages = Arc::new(shared(messages));
         self.core().state.lock().messages = messages;
+        self.core().memo.clear();
     }
 
     /// Adds a message to the transcript, for the next run.

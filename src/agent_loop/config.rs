@@ -16,7 +16,7 @@ use crate::{
     message::{Content, Message, ToolCall},
     model::{Model, ThinkingLevel},
     secret::Secret,
-    stream::{StreamFn, StreamOptions},
+    stream::{RequestMemo, StreamFn, StreamOptions},
     tool::{ExecutionMode, Tool, ToolError, ToolPool, ToolResult},
     usage::Usage,
 };
@@ -48,6 +48,8 @@ pub struct LoopConfig {
     pub max_requests: Option<u32>,
     /// Ends the run softly after the present turn.
     pub stop: SoftStop,
+    /// Where providers keep what the next request can use again; runs of one conversation share it. Default: its own.
+    pub memo: RequestMemo,
 }
 
 /// Asks a run to end after its present turn. Clones are handles to the same wish.
@@ -254,6 +256,7 @@ impl LoopConfig {
             grace: Duration::from_secs(2),
             max_requests: None,
             stop: SoftStop::default(),
+            memo: RequestMemo::default(),
         }
     }
 }

@@ -123,17 +123,7 @@ impl Execution {
             });
         }
         for job in jobs {
-            let (index, line, sender) = (job.index, line.clone(), sender.clone());
-            let phase = job.phase.clone();
-            let started = scope.pool.run(move || {
-                let _entered = lineage::enter(line);
-                job.run();
-            });
-            if let Err(error) = started
-                && phase.leave_queue(Phase::CANCELLED)
-            {
-                let _ = sender.send(Report::Ended(index, failed(error.message())));
-            }
+            job.start(&scope.pool, line.clone());
         }
         Execution {
             open: calls.len(),
@@ -244,6 +234,19 @@ impl Running {
 }
 
 impl Job {
+    fn start(self, pool: &ToolPool, line: Option<Arc<lineage::Lineage>>) {
+        let (index, sender, phase) = (self.index, self.sender.clone(), self.phase.clone());
+        let started = pool.run(move || {
+            let _entered = lineage::enter(line);
+            self.run();
+        });
+        if let Err(error) = started
+            && phase.leave_queue(Phase::CANCELLED)
+        {
+            let _ = sender.send(Report::Ended(index, failed(error.message())));
+        }
+    }
+
     fn run(self) {
         if !self.phase.leave_queue(Phase::RUNNING) {
             return;

@@ -107,7 +107,8 @@ impl Run<'_> {
             return Ok(None);
         }
         let model = self.config.model.clone();
-        Ok(Some(StreamRequest { model, transcript: Transcript::new(messages), options }))
+        let transcript = Transcript::new(messages).with_memo(self.config.memo.clone());
+        Ok(Some(StreamRequest { model, transcript, options }))
     }
 
     /// Reads the stream to its end, telling the listeners of each update.

@@ -38,13 +38,24 @@ pub fn hand_over(
     model: &Model,
     call_id: &mut dyn FnMut(&str, &AssistantMessage) -> String,
 ) -> Vec<Arc<Message>> {
+    hand_over_part(messages, 0, model, call_id)
+}
+
+/// Makes the messages from number `first` on ready. They begin with the first of all, or with a response, so that nothing
+/// before them has a say.
+pub(crate) fn hand_over_part(
+    messages: &[Arc<Message>],
+    first: usize,
+    model: &Model,
+    call_id: &mut dyn FnMut(&str, &AssistantMessage) -> String,
+) -> Vec<Arc<Message>> {
     let mut ready = Ready {
         messages: Vec::with_capacity(messages.len()),
         calls: Vec::new(),
         held: Vec::new(),
         timestamp: 0,
     };
-    for (index, message) in messages.iter().enumerate() {
+    for (index, message) in (first..).zip(messages) {
         match &**message {
             Message::System(_) if ready.is_waiting() => ready.held.push(message.clone()),
             Message::System(_) => ready.messages.push(message.clone()),

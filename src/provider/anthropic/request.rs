@@ -9,24 +9,26 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     http::HttpRequest,
-    message::{AssistantMessage, Message},
+    message::Message,
+    model::Model,
     provider::{
         anthropic::{
             cache::{self, CacheMark},
             compat::{self, Compat},
             headers,
-            messages::{self, WireBlock, WireMessage},
+            messages::{self, WireBlock},
             strict::Strict,
             thinking::{self, Thinking, ThinkingPlan},
             tools::{self, WireTool},
         },
         driver::Call,
+        kept::{self, Render},
     },
     secret::Secret,
     stream::{StreamOptions, StreamRequest, ToolChoice},
-    transcript::{current_tools, hand_over, output_cap, prompt_text, resolve_transcript},
+    transcript::{current_tools, hand_over_part, output_cap, prompt_text, resolve_transcript},
 };
 
 /// Where the API's paths begin is the model's business; this is what comes after.
@@ -48,7 +50,8 @@ pub(super) struct Prepared {
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     model: &'a str,
-    messages: Vec<WireMessage<'a>>,
+    /// Put in when the other fields stand.
+    messages: [(); 0],
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,15 +99,9 @@ pub(super) fn prepare(
     let mark = cache::mark(retention, &compat);
     let resolved = resolve_transcript(transcript.messages(), compat.mid_system);
     let (prompt, rest) = split_prompt(&resolved);
-    let ready = hand_over(rest, model, &mut call_ids());
     let tools = current_tools(transcript.messages().iter().map(|message| &**message));
     let (tools, prefers_strict) = tools::declare(&tools, &compat, strict, mark)?;
     let plan = plan(request, &compat);
-    let mut messages =
-        messages::convert(ready.iter().map(|message| &**message), compat.empty_signature);
-    if let Some(mark) = mark {
-        cache::mark_last(&mut messages, mark);
-    }
     let facts = headers::Facts {
         compat: &compat,
         has_tools: !tools.is_empty(),
@@ -113,8 +110,12 @@ pub(super) fn prepare(
     };
     let key = options.api_key.as_ref().or(key);
     let headers = headers::headers(model, options, key, &facts);
-    let body = body(request, &compat, plan, Parts { messages, prompt, tools, mark });
-    let (payload, body) = encode(&body, options)?;
+    let body = body(request, &compat, plan, Parts { prompt, tools, mark });
+    let renderer = Renderer { model, empty_signature: compat.empty_signature, mark };
+    let body = kept::write_body(&body, &model.id, "messages", |json| {
+        kept::render(&renderer, model, rest, transcript.memo(), json)
+    })?;
+    let (payload, body) = kept::for_hook(body, &options.hooks)?;
     let url = format!("{}{PATH}", model.base_url.trim_end_matches('/'));
     let http = HttpRequest {
         headers,
@@ -125,7 +126,6 @@ pub(super) fn prepare(
 }
 
 struct Parts<'a> {
-    messages: Vec<WireMessage<'a>>,
     prompt: String,
     tools: Vec<WireTool<'a>>,
     mark: Option<CacheMark>,
@@ -149,7 +149,7 @@ fn body<'a>(
     let fallbacks = compat::fallback_models(model).into_iter();
     Body {
         model: &model.id,
-        messages: parts.messages,
+        messages: [],
         max_tokens: plan.max_tokens,
         stream: true,
         system,
@@ -193,25 +193,67 @@ fn split_prompt(messages: &[Arc<Message>]) -> (String, &[Arc<Message>]) {
     }
 }
 
+/// Renders messages with what the API wants of them.
+struct Renderer<'a> {
+    model: &'a Model,
+    empty_signature: bool,
+    mark: Option<CacheMark>,
+}
+
+/// What rendering remembers.
+#[derive(Debug, Clone, Default)]
+struct Rendered {
+    count: usize,
+    ids: CallIds,
+}
+
+impl Render for Renderer<'_> {
+    type State = Rendered;
+    type Key = ();
+
+    fn key(&self) {}
+
+    fn render(
+        &self,
+        messages: &[Arc<Message>],
+        state: &mut Rendered,
+        is_tail: bool,
+        json: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let ids = &mut state.ids;
+        let ready = hand_over_part(messages, state.count, self.model, &mut |id, _| ids.fitting(id));
+        state.count += messages.len();
+        let mut wire = messages::convert(ready.iter().map(|it| &**it), self.empty_signature);
+        if let Some(mark) = self.mark.filter(|_| is_tail) {
+            cache::mark_last(&mut wire, mark);
+        }
+        wire.iter().try_for_each(|message| kept::push(message, json))
+    }
+}
+
 /// Ids of other vendors' calls in the letters and the length that the API takes. It takes none twice, and some vendors
 /// begin to count anew with each response.
-fn call_ids() -> impl FnMut(&str, &AssistantMessage) -> String {
-    let fit =
-        |it: char| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' };
-    let mut used = HashSet::new();
-    let mut counts: HashMap<String, u32> = HashMap::new();
-    move |id, _| {
+#[derive(Debug, Clone, Default)]
+struct CallIds {
+    used: HashSet<String>,
+    counts: HashMap<String, u32>,
+}
+
+impl CallIds {
+    fn fitting(&mut self, id: &str) -> String {
+        let fit =
+            |it: char| if it.is_ascii_alphanumeric() || matches!(it, '_' | '-') { it } else { '_' };
         let fitting: String = id.chars().map(fit).take(ID_LENGTH).collect();
-        if used.insert(fitting.clone()) {
+        if self.used.insert(fitting.clone()) {
             return fitting;
         }
-        let count = counts.entry(fitting.clone()).or_insert(1);
+        let count = self.counts.entry(fitting.clone()).or_insert(1);
         loop {
             *count += 1;
             let suffix = format!("_{count}");
             let kept = fitting.len().min(ID_LENGTH - suffix.len());
             let unique = format!("{}{suffix}", &fitting[..kept]);
-            if used.insert(unique.clone()) {
+            if self.used.insert(unique.clone()) {
                 return unique;
             }
         }
@@ -232,19 +274,6 @@ fn tool_choice(options: &StreamOptions) -> Option<Value> {
         ToolChoice::None => of_kind("none"),
         ToolChoice::Any => of_kind("any"),
         ToolChoice::Tool(name) => serde_json::json!({ "type": "tool", "name": name }),
-    })
-}
-
-/// Writes the body. Only where a hook wants to see it does it become a tree first.
-fn encode(body: &Body<'_>, options: &StreamOptions) -> Result<(Value, Vec<u8>), Error> {
-    let encoded = if options.hooks.on_payload.is_some() {
-        serde_json::to_value(body).map(|payload| (payload, Vec::new()))
-    } else {
-        serde_json::to_vec(body).map(|body| (Value::Null, body))
-    };
-    encoded.map_err(|error| {
-        let message = format!("the request cannot be written as JSON: {error}");
-        Error::new(ErrorKind::Configuration, message)
     })
 }
 

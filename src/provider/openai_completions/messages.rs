@@ -41,8 +41,16 @@ pub(super) struct Converter<'a> {
     pub(super) folded: usize,
 }
 
+/// Where messages stand among all of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Whether a system message among them is the prompt.
+    pub(super) is_head: bool,
+    /// How many system messages came before.
+    pub(super) systems: usize,
+}
+
 /// What was converted so far.
-#[derive(Default)]
 struct Converted {
     messages: Vec<Value>,
     /// Images of the tool results that were converted last.
@@ -52,14 +60,19 @@ struct Converted {
 
 impl Converter<'_> {
     /// Converts messages that were made ready for the model.
-    pub(super) fn convert(&self, messages: &[Arc<Message>]) -> Result<Vec<Value>, Error> {
-        let mut converted = Converted::default();
-        for (index, message) in messages.iter().enumerate() {
+    pub(super) fn convert(
+        &self,
+        messages: &[Arc<Message>],
+        place: Place,
+    ) -> Result<Vec<Value>, Error> {
+        let systems = place.systems;
+        let mut converted = Converted { messages: Vec::new(), images: Vec::new(), systems };
+        for message in messages {
             if !matches!(**message, Message::ToolResult(_)) {
                 self.flush_images(&mut converted);
             }
             match &**message {
-                Message::System(system) => self.system(&mut converted, system, index == 0)?,
+                Message::System(system) => self.system(&mut converted, system, place.is_head)?,
                 Message::User(user) => {
                     if let Some(content) = user_content(&user.content) {
                         self.push_user(&mut converted, content);
@@ -269,24 +282,31 @@ fn image_part(image: &ImageContent) -> Value {
     object([("type", "image_url".into()), ("image_url", object([("url", url.into())]))])
 }
 
-/// Marks where the server may cut its cache: the prompt, the last tool, and the last message with a text.
-pub(super) fn mark_cache(messages: &mut [Value], tools: &mut [Value], marker: &Value) {
+/// Marks the prompt, where the server may cut its cache; tells whether there is one.
+pub(super) fn mark_instruction(messages: &mut [Value], marker: &Value) -> bool {
     let is_instruction = |message: &&mut Value| {
         matches!(message["role"].as_str(), Some("system" | "developer"))
             && !message["content"].is_null()
     };
-    if let Some(first) = messages.iter_mut().find(is_instruction) {
+    messages.iter_mut().find(is_instruction).is_some_and(|first| {
         mark(first, marker);
-    }
+        true
+    })
+}
+
+/// Marks the last tool likewise.
+pub(super) fn mark_last_tool(tools: &mut [Value], marker: &Value) {
     if let Some(last) = tools.last_mut() {
         last["cache_control"] = marker.clone();
     }
-    for message in messages.iter_mut().rev() {
+}
+
+/// Marks the last message with a text likewise; tells whether there is one.
+pub(super) fn mark_last_text(messages: &mut [Value], marker: &Value) -> bool {
+    messages.iter_mut().rev().any(|message| {
         let may = matches!(message["role"].as_str(), Some("user" | "assistant" | "tool"));
-        if may && mark(message, marker) {
-            break;
-        }
-    }
+        may && mark(message, marker)
+    })
 }
 
 /// Marks the last text of a message; tells whether there is one.

@@ -1,6 +1,6 @@
 //! A request as this API takes it.
 
-use std::env;
+use std::{cell::Cell, env, mem, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -13,16 +13,18 @@ use crate::{
         ProviderOptions,
         driver::Call,
         headers::{Headers, endpoint},
+        kept::{self, Render},
         openai_completions::{
             compat::{AffinityFormat, CacheKeyMode, Compat},
-            messages::{Converter, mark_cache},
+            messages::{Converter, Place, mark_instruction, mark_last_text, mark_last_tool},
             thinking::Thinking,
             tools::{self, GrammarTools},
         },
     },
     stream::{CacheRetention, StreamOptions, StreamRequest, ToolChoice},
     transcript::{
-        ToolChangeSupport, current_tools, hand_over, output_cap, place_tools, resolve_transcript,
+        ToolChangeSupport, current_tools, hand_over_part, output_cap, place_tools,
+        resolve_transcript,
     },
 };
 
@@ -37,13 +39,15 @@ pub(super) fn build(
     compat: &Compat,
 ) -> Result<(Call, GrammarTools), Error> {
     let wishes = Wishes::of(request)?;
-    let (payload, grammar_tools) = body(request, compat, &wishes)?;
+    let (body, grammar_tools) = body(request, compat, &wishes)?;
+    let (payload, body) = kept::for_hook(body, &request.options.hooks)?;
     let http = HttpRequest {
         method: Method::Post,
         url: endpoint(&request.model.base_url, "/chat/completions"),
         headers: headers(request, provider, compat),
         secret_headers: vec!["cf-aig-authorization".to_owned()],
         first_byte_timeout: request.options.timeout,
+        body: body.into(),
         ..HttpRequest::default()
     };
     Ok((Call { http, payload, after_hook: None }, grammar_tools))
@@ -112,36 +116,137 @@ fn tool_choice(choice: &ToolChoice) -> Value {
 
 /// The parts of a body that come from the transcript.
 struct Contents {
-    messages: Vec<Value>,
+    /// What the system message that leads gives, if one does.
+    head: Vec<Value>,
+    /// How many messages that is in the transcript.
+    leading: usize,
+    /// The messages after it.
+    rest: Vec<Arc<Message>>,
     tools: Vec<Value>,
     grammar_tools: GrammarTools,
-    has_tool_history: bool,
+    folded: usize,
+    marker: Option<Value>,
 }
 
 impl Contents {
     fn of(request: &StreamRequest, compat: &Compat) -> Result<Contents, Error> {
         let StreamRequest { model, transcript, options } = request;
-        let resolved =
+        let mut rest =
             resolve_transcript(transcript.messages(), compat.supports_later_system_messages);
         let support = if compat.supports_later_system_messages && compat.supports_tool_additions {
             ToolChangeSupport::Additions
         } else {
             ToolChangeSupport::None
         };
-        let placement = place_tools(&resolved, support);
-        let ready = hand_over(&resolved, model, &mut |id, _| call_id(id, model));
-        let told = current_tools(resolved.iter().map(|message| &**message));
+        let placement = place_tools(&rest, support);
+        let told = current_tools(rest.iter().map(|message| &**message));
         let grammar_tools = GrammarTools::among(&told, compat)?;
         let folded = placement.folded;
-        let converter = Converter { model, compat, grammar_tools: &grammar_tools, folded };
-        let mut messages = converter.convert(&ready)?;
         let mut tools = tools::declare(&placement.top_level, compat)?;
+        let leads = rest.first().is_some_and(|first| first.as_system().is_some());
+        let base = if leads { vec![rest.remove(0)] } else { Vec::new() };
+        let converter = Converter { model, compat, grammar_tools: &grammar_tools, folded };
+        let mut head = converter.convert(&base, Place { is_head: true, systems: 0 })?;
         let retention = retention(options);
-        if compat.has_cache_markers && retention != CacheRetention::None {
-            mark_cache(&mut messages, &mut tools, &cache_marker(retention));
+        let marker = (compat.has_cache_markers && retention != CacheRetention::None)
+            .then(|| cache_marker(retention));
+        if let Some(marker) = &marker {
+            mark_instruction(&mut head, marker);
+            mark_last_tool(&mut tools, marker);
         }
-        let has_tool_history = has_tool_history(&ready);
-        Ok(Contents { messages, tools, grammar_tools, has_tool_history })
+        Ok(Contents { head, leading: base.len(), rest, tools, grammar_tools, folded, marker })
+    }
+
+    /// Whether calls or results are among the messages that the server gets.
+    fn has_tool_history(&self, model: &Model) -> bool {
+        let ready = hand_over_part(&self.rest, 0, model, &mut |id, _| id.to_owned());
+        ready.iter().any(|message| match &**message {
+            Message::ToolResult(_) => true,
+            Message::Assistant(assistant) => assistant.tool_calls().next().is_some(),
+            _ => false,
+        })
+    }
+
+    /// Appends all messages to the list of a body.
+    fn write(
+        &self,
+        request: &StreamRequest,
+        compat: &Compat,
+        json: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let StreamRequest { model, transcript, .. } = request;
+        let converter =
+            Converter { model, compat, grammar_tools: &self.grammar_tools, folded: self.folded };
+        let renderer = Renderer {
+            converter,
+            leading: self.leading,
+            needs_instruction: self.head.is_empty(),
+            marker: self.marker.as_ref(),
+            is_unmarked: Cell::new(false),
+        };
+        for message in &self.head {
+            kept::push(message, json)?;
+        }
+        let front = json.len();
+        kept::render(&renderer, model, &self.rest, transcript.memo(), json)?;
+        if renderer.is_unmarked.get() {
+            // What shall be marked may be among what is kept: everything is rendered at once.
+            json.truncate(front);
+            renderer.render(&self.rest, &mut Rendered::default(), true, json)?;
+        }
+        Ok(())
+    }
+}
+
+/// Renders messages with the marks that a server wants for its cache.
+struct Renderer<'a> {
+    converter: Converter<'a>,
+    /// How many system messages come before the first message: one or none.
+    leading: usize,
+    /// Whether the first instruction is yet to be found.
+    needs_instruction: bool,
+    marker: Option<&'a Value>,
+    /// Whether a mark found no place among the last messages.
+    is_unmarked: Cell<bool>,
+}
+
+/// What rendering remembers.
+#[derive(Debug, Clone, Default)]
+struct Rendered {
+    count: usize,
+    systems: usize,
+}
+
+impl Render for Renderer<'_> {
+    type State = Rendered;
+    type Key = (GrammarTools, usize, usize);
+
+    fn key(&self) -> Self::Key {
+        (self.converter.grammar_tools.clone(), self.converter.folded, self.leading)
+    }
+
+    fn render(
+        &self,
+        messages: &[Arc<Message>],
+        state: &mut Rendered,
+        is_tail: bool,
+        json: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let model = self.converter.model;
+        let first = self.leading + state.count;
+        let ready = hand_over_part(messages, first, model, &mut |id, _| call_id(id, model));
+        let place = Place { is_head: false, systems: self.leading + state.systems };
+        let mut converted = self.converter.convert(&ready, place)?;
+        let is_all = is_tail && state.count == 0;
+        state.count += messages.len();
+        state.systems += ready.iter().filter(|it| it.as_system().is_some()).count();
+        if let Some(marker) = self.marker.filter(|_| is_tail) {
+            let has_instruction =
+                !self.needs_instruction || (is_all && mark_instruction(&mut converted, marker));
+            let has_text = mark_last_text(&mut converted, marker);
+            self.is_unmarked.set(!is_all && !(has_instruction && has_text));
+        }
+        converted.iter().try_for_each(|message| kept::push(message, json))
     }
 }
 
@@ -149,14 +254,14 @@ fn body(
     request: &StreamRequest,
     compat: &Compat,
     wishes: &Wishes,
-) -> Result<(Value, GrammarTools), Error> {
+) -> Result<(Vec<u8>, GrammarTools), Error> {
     let StreamRequest { model, options, .. } = request;
-    let Contents { messages, tools, grammar_tools, has_tool_history } =
-        Contents::of(request, compat)?;
+    let mut contents = Contents::of(request, compat)?;
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
     set("model", model.id.clone().into());
-    set("messages", messages.into());
+    // The messages are put in when the other fields stand.
+    set("messages", Value::Array(Vec::new()));
     set("stream", true.into());
     write_cache(&mut set, model, options, compat);
     if compat.supports_usage_in_streaming {
@@ -171,12 +276,12 @@ fn body(
     if let Some(temperature) = options.temperature {
         set("temperature", temperature.into());
     }
-    if !tools.is_empty() {
-        set("tools", tools.into());
+    if !contents.tools.is_empty() {
+        set("tools", mem::take(&mut contents.tools).into());
         if compat.zai_tool_stream {
             set("tool_stream", true.into());
         }
-    } else if compat.requires_tools_with_tool_history && has_tool_history {
+    } else if compat.requires_tools_with_tool_history && contents.has_tool_history(model) {
         set("tools", json!([]));
     }
     if let Some(choice) = &wishes.tool_choice {
@@ -189,7 +294,10 @@ fn body(
     thinking.write(&mut body, compat);
     write_routing(&mut body, compat);
     write_sampling(&mut body, model, wishes.level, options);
-    Ok((Value::Object(body), grammar_tools))
+    let body = kept::write_body(&body, &body["model"], "messages", |json| {
+        contents.write(request, compat, json)
+    })?;
+    Ok((body, contents.grammar_tools))
 }
 
 fn write_cache(
@@ -289,14 +397,6 @@ fn cache_marker(retention: CacheRetention) -> Value {
         CacheRetention::Long => json!({"type": "ephemeral", "ttl": "1h"}),
         _ => json!({"type": "ephemeral"}),
     }
-}
-
-fn has_tool_history(messages: &[std::sync::Arc<Message>]) -> bool {
-    messages.iter().any(|message| match &**message {
-        Message::ToolResult(_) => true,
-        Message::Assistant(assistant) => assistant.tool_calls().next().is_some(),
-        _ => false,
-    })
 }
 
 /// The id of another model's call in a form that servers of this API take.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Grammar tools by name: the property that their one text is kept under.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct GrammarTools {
     properties: HashMap<String, String>,
 }
