@@ -5,6 +5,7 @@
 mod anthropic;
 mod builtin;
 mod catalogue;
+mod chat;
 mod conformance;
 mod field;
 mod handoff;

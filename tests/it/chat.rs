@@ -1,0 +1,474 @@
+//! The chat example as its user sees it: lines in by a pipe, text out; and the small examples, which run and end.
+
+use std::{
+    env, fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+        mpsc::channel,
+    },
+    thread,
+    time::Duration,
+};
+
+use expect_test::{Expect, expect};
+use steerage::testing::server::{Request, Response, Server};
+
+/// A program that takes longer hangs.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Runs the chat on lines of a script and compares what it shows, without the greeting.
+#[track_caller]
+fn check(script: &str, expect: Expect) {
+    expect.assert_eq(&chat(&[], script));
+}
+
+/// The same against a server, whose address is left out of what is shown.
+#[track_caller]
+fn check_server(server: &Server, script: &str, expect: Expect) {
+    let url = format!("{}/v1", server.url());
+    let shown = chat(&["--base-url", &url, "--model", "small"], script);
+    expect.assert_eq(&shown.replace(&server.address().to_string(), "SERVER"));
+}
+
+fn chat(arguments: &[&str], script: &str) -> String {
+    let (shown, code) = run("chat", arguments, script);
+    assert_eq!(code, Some(0), "{shown}");
+    let (greeting, rest) = shown.split_once('\n').unwrap();
+    assert!(greeting.starts_with("You talk to "), "{greeting}");
+    rest.to_owned()
+}
+
+/// Runs an example to its end; gives what it wrote, errors at the end, and its code.
+fn run(name: &str, arguments: &[&str], input: &str) -> (String, Option<i32>) {
+    let child = Command::new(example(name))
+        .args(arguments)
+        .env_remove("OPENAI_API_KEY")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish(child, input)
+}
+
+fn finish(mut child: Child, input: &str) -> (String, Option<i32>) {
+    let mut stdin = child.stdin.take().unwrap();
+    // A program that needs no input may be gone already.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let (sender, receiver) = channel();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    let reader = move || {
+        let (mut shown, mut errors) = (String::new(), String::new());
+        let read = stdout.read_to_string(&mut shown).and(stderr.read_to_string(&mut errors));
+        let _ = sender.send(read.map(|_| shown + &errors));
+    };
+    thread::Builder::new().spawn(reader).unwrap();
+    let Ok(shown) = receiver.recv_timeout(PATIENCE) else {
+        child.kill().unwrap();
+        panic!("it does not end");
+    };
+    (shown.unwrap(), child.wait().unwrap().code())
+}
+
+/// The program of an example. `cargo test` builds them all, but not if only some targets were asked for.
+fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let tests = env::current_exe().unwrap();
+        let folder = tests.ancestors().nth(2).unwrap().join("examples");
+        if !folder.join(format!("chat{}", env::consts::EXE_SUFFIX)).exists() {
+            let cargo = env::var_os("CARGO").expect("build the examples first");
+            let mut build = Command::new(cargo);
+            build.args(["build", "--all-features", "--examples", "--target-dir"]);
+            build.arg(folder.ancestors().nth(2).unwrap());
+            build.current_dir(env!("CARGO_MANIFEST_DIR"));
+            assert!(build.status().unwrap().success(), "the examples do not build");
+        }
+        folder
+    });
+    folder.join(format!("{name}{}", env::consts::EXE_SUFFIX))
+}
+
+/// A folder for the files of one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("steerage-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An answer of a server that speaks chat completions.
+fn says(text: &str) -> Response {
+    let delta = |delta: &str, finish: &str| {
+        format!(
+            "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"small\",\
+             \"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    let text = serde_json::to_string(text).unwrap();
+    Response::events([
+        delta(&format!("{{\"role\":\"assistant\",\"content\":{text}}}"), "null"),
+        delta("{}", "\"stop\""),
+        "data: [DONE]\n\n".to_owned(),
+    ])
+}
+
+/// Answers with the texts that the user said, so that what the server got can be seen.
+fn repeats(request: &Request) -> Response {
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    let said = messages.iter().filter(|message| message["role"] == "user").map(|message| {
+        match &message["content"] {
+            serde_json::Value::String(text) => text.clone(),
+            blocks => blocks[0]["text"].as_str().unwrap().to_owned(),
+        }
+    });
+    says(&said.collect::<Vec<_>>().join(" | "))
+}
+
+#[test]
+fn lines_of_a_script_are_asked_one_after_another() {
+    check(
+        "My name is Ada.\nWhat is my name?\n",
+        expect![[r#"
+        > My name is Ada.
+        Your name is Ada. I will remember that.
+        > What is my name?
+        Your name is Ada.
+    "#]],
+    );
+}
+
+#[test]
+fn tools_show_their_calls_and_results() {
+    check(
+        "What is 2 * (3 + 4)?\nWhat is 1 / 0?\nRead ../secret.txt\n",
+        expect![[r#"
+        > What is 2 * (3 + 4)?
+        I use `calculate`.
+        * calculate {"expression":"2 * (3 + 4)"}
+          calculate = 14
+        `calculate` says: 14
+        > What is 1 / 0?
+        I use `calculate`.
+        * calculate {"expression":"1 / 0"}
+          calculate failed: a division by zero
+        `calculate` failed: a division by zero
+        > Read ../secret.txt
+        I use `read_file`.
+        * read_file {"path":"../secret.txt"}
+          read_file failed: No such file or directory (os error 2)
+        `read_file` failed: No such file or directory (os error 2)
+    "#]],
+    );
+}
+
+#[test]
+fn a_long_task_shows_its_progress_and_a_follow_up_waits_for_it() {
+    check(
+        "Run a long task with 3 steps.\n+What did I say first?\n",
+        expect![[r#"
+        > Run a long task with 3 steps.
+        > +What did I say first?
+        (the model gets that when it is done)
+        I use `long_task`.
+        * long_task {"steps":3}
+          long_task: step 1 of 3
+          long_task: step 2 of 3
+          long_task: step 3 of 3
+          long_task = all 3 steps are done
+        `long_task` says: all 3 steps are done
+        >> What did I say first?
+        You said first: "Run a long task with 3 steps."
+    "#]],
+    );
+}
+
+#[test]
+fn a_script_steers_with_a_mark() {
+    check(
+        "Run a long task with 3 steps.\n!What is 2 + 2?\n",
+        expect![[r#"
+        > Run a long task with 3 steps.
+        > !What is 2 + 2?
+        (the model gets that after its present step)
+        >> What is 2 + 2?
+        I use `calculate`.
+        * calculate {"expression":"2 + 2"}
+          calculate = 4
+        `calculate` says: 4
+    "#]],
+    );
+}
+
+#[test]
+fn a_script_may_abort_and_ask_again() {
+    check(
+        "/abort\nRun a long task with 100 steps.\n/abort\nHello\n",
+        expect![[r#"
+        > /abort
+        (there is nothing to abort)
+        > Run a long task with 100 steps.
+        > /abort
+        (aborted; /retry asks again)
+        > Hello
+        Hello! How can I help? Say "help" to see what I understand.
+    "#]],
+    );
+}
+
+#[test]
+fn thinking_is_shown_when_it_is_on() {
+    check(
+        "/think lots\n/think high\nHow are you?\n",
+        expect![[r#"
+        > /think lots
+        error: `lots` is no thinking level: use off, minimal, low, medium, high, xhigh or max
+        > /think high
+        (it thinks: high)
+        > How are you?
+        (thinks) The user says: "How are you?". I have calculate, current_time, list_files, read_file, long_task. Now I can answer.
+        Well, thank you. How can I help?
+    "#]],
+    );
+}
+
+#[test]
+fn a_conversation_is_saved_and_loaded() {
+    let folder = Folder::new();
+    let file = folder.file("saved.json");
+    let shown = chat(&[], &format!("My name is Ada.\n/save {file}\n"));
+    let again = chat(&[], &format!("/load {file}\nWhat is my name?\n/save {file}\n"));
+    let (saved, _) = steerage::transcript::from_json(&fs::read_to_string(&file).unwrap()).unwrap();
+    let roles: Vec<&str> = saved.iter().map(|message| message.role()).collect();
+    expect![[r#"
+        > My name is Ada.
+        Your name is Ada. I will remember that.
+        > /save FILE
+        (3 messages are in FILE)
+        > /load FILE
+        (3 messages are loaded from FILE)
+        > What is my name?
+        Your name is Ada.
+        > /save FILE
+        (5 messages are in FILE)
+        ["system", "user", "assistant", "user", "assistant"]
+    "#]]
+    .assert_eq(&format!("{shown}{again}{roles:?}\n").replace(&file, "FILE"));
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_loaded_leaves_the_conversation_as_it_is() {
+    let folder = Folder::new();
+    let file = folder.file("half.json");
+    chat(&[], &format!("Hello\n/save {file}\n"));
+    let whole = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let script = format!(
+        "My name is Ada.\n/load {file}\n/load {file}.missing\n/load\n/save {file}/x\nWhat is my name?\n"
+    );
+    expect![[r#"
+        > My name is Ada.
+        Your name is Ada. I will remember that.
+        > /load FILE
+        error: FILE was not loaded: the transcript is cut off at line 2: the rest of it is missing; the conversation stays as it is
+        > /load FILE.missing
+        error: FILE.missing was not loaded: No such file or directory (os error 2); the conversation stays as it is
+        > /load
+        error: /load needs a file
+        > /save FILE/x
+        error: FILE/x was not written: Not a directory (os error 20)
+        > What is my name?
+        Your name is Ada.
+    "#]].assert_eq(&chat(&[], &script).replace(&file, "FILE"));
+}
+
+#[test]
+fn a_server_gets_the_whole_conversation() {
+    let server = Server::answering(repeats).unwrap();
+    check_server(
+        &server,
+        "one\ntwo\n",
+        expect![[r#"
+        > one
+        one
+        > two
+        one | two
+    "#]],
+    );
+    assert!(server.requests().iter().all(|it| it.header("authorization").is_none()));
+}
+
+#[test]
+fn a_wrong_key_is_an_error_of_one_line_and_the_chat_goes_on() {
+    let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
+    let server = Server::start([Response::json(401, body), says("Now I know you.")]).unwrap();
+    check_server(
+        &server,
+        "Hello\n/retry\n",
+        expect![[r#"
+        > Hello
+        error: 401: Incorrect API key provided {"code":"invalid_api_key"} (nothing is lost: /retry asks again)
+        > /retry
+        Now I know you.
+    "#]],
+    );
+}
+
+#[test]
+fn an_unknown_model_is_an_error_of_one_line_and_another_is_chosen() {
+    let server = Server::answering(|request| {
+        if request.text().contains("\"model\":\"big\"") {
+            return repeats(request);
+        }
+        let body = r#"{"error":{"message":"model 'small' not found","type":"not_found_error"}}"#;
+        Response::json(404, body)
+    })
+    .unwrap();
+    check_server(
+        &server,
+        "Hello\n/model big\nHello again\n",
+        expect![[r#"
+        > Hello
+        error: 404: model 'small' not found {"type":"not_found_error"} (nothing is lost: /retry asks again)
+        > /model big
+        (the model is big at http://SERVER/v1)
+        > Hello again
+        Hello | Hello again
+    "#]],
+    );
+}
+
+#[test]
+fn a_page_instead_of_an_answer_is_an_error_of_one_line() {
+    let page = "<!DOCTYPE html>\n<html>\n<title>Welcome</title>\n<body>It works!</body></html>\n";
+    let page = Response::new(200).header("content-type", "text/html").text(page);
+    let server = Server::start([page, says("Here I am.")]).unwrap();
+    check_server(
+        &server,
+        "Hello\nAre you there?\n",
+        expect![[r#"
+        > Hello
+        error: the response ended without a finish reason; SERVER answered with text/html: <!DOCTYPE html> <html> <title>Welcome</title> <body>It works!</body></html> (nothing is lost: /retry asks again)
+        > Are you there?
+        Here I am.
+    "#]],
+    );
+}
+
+#[test]
+fn an_address_that_is_none_is_an_error_of_one_line() {
+    let shown = chat(&["--base-url", "not a url"], "Hello\nHello\n");
+    expect![[r#"
+        > Hello
+        error: `not a url/chat/completions` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
+        > Hello
+        error: `not a url/chat/completions` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
+    "#]].assert_eq(&shown);
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    let shown = |arguments: &[&str]| {
+        let (shown, code) = run("chat", arguments, "");
+        format!("{code:?} {}", shown.lines().next().unwrap())
+    };
+    let all = [&["--help"][..], &["--modle", "x"], &["--model"], &["--base-url="]].map(shown);
+    expect![[r#"
+        Some(0) A chat in the terminal.
+        Some(2) error: there is no option `--modle` (see --help)
+        Some(2) error: --model needs a value (see --help)
+        Some(2) error: --base-url needs a value (see --help)"#]]
+    .assert_eq(&all.join("\n"));
+}
+
+/// The examples beside the chat.
+const SMALL: [&str; 6] = ["abort", "custom_messages", "hello", "low_level", "steer", "tools"];
+
+#[test]
+fn the_small_examples_run_and_end() {
+    let mut all = String::new();
+    for name in SMALL {
+        let (shown, code) = run(name, &[], "");
+        assert_eq!(code, Some(0), "{name}: {shown}");
+        all.push_str(&format!("== {name}\n{shown}"));
+    }
+    expect![[r#"
+        == abort
+        long_task is at work
+              user: Run a long task.
+         assistant: I use `long_task`.
+        toolResult: the task was called off
+         assistant: 
+              then: Well, thank you. How can I help?
+        == custom_messages
+        Your open file is report.
+        file, note, user, assistant
+        == hello
+        Your name is Ada. I will remember that.
+        Your name is Ada.
+        (5 messages, 37 tokens)
+        == low_level
+        My ship is the Seagull.
+          Your ship is the Seagull. I will remember that.
+          (it came in 10 updates)
+        What is my ship?
+          Your ship is the Seagull.
+          (it came in 7 updates)
+        What is your system prompt?
+          I was told: "You are a pirate."
+          (it came in 7 updates)
+        7 messages
+        == steer
+              user: How many red ones are there?
+         assistant: I count the red ones.
+        toolResult: 3
+              user: No, count the blue ones instead.
+         assistant: Right, the blue ones.
+        toolResult: 4
+         assistant: There are 4 blue ones.
+              user: Thank you!
+         assistant: You are welcome.
+        == tools
+        calculate {"a":1,"operation":"divide","b":0} failed Some("division by zero")
+        calculate {"a":17,"operation":"multiply","b":23} gave Some("391")
+        That gave:
+        - `calculate` (17, multiply, 23): 391
+        - `calculate` (1, divide, 0) failed: division by zero
+    "#]]
+    .assert_eq(&all);
+}
+
+#[test]
+fn every_example_is_tried() {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap();
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<String> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+    names.sort();
+    names.retain(|name| name != "chat");
+    assert_eq!(names, SMALL);
+}
