@@ -37,7 +37,7 @@ fn main() -> Result<(), steerage::Error> {
     let outcome = run.outcome()?;
     assert_eq!(outcome.end, RunEnd::Aborted);
     assert!(start.elapsed() < Duration::from_secs(10), "the tool would have taken a minute");
-    for message in &outcome.messages {
+    for message in outcome.messages.iter().filter(|message| !message.text().is_empty()) {
         println!("{:>10}: {}", message.role(), message.text());
     }
 

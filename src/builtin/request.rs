@@ -245,10 +245,20 @@ fn number(piece: &Piece) -> Option<f64> {
     if let Piece::Number(value, _) = piece { Some(*value) } else { None }
 }
 
-/// Cuts a text into numbers, signs and words.
+/// Cuts a text into numbers, signs and words. A path is a word, whatever it holds.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let mut rest = text;
+    for word in text.split_whitespace() {
+        if is_path(trimmed(word)) {
+            pieces.push(Piece::Word(word.to_lowercase()));
+        } else {
+            cut(&mut pieces, word);
+        }
+    }
+    pieces
+}
+
+fn cut(pieces: &mut Vec<Piece>, mut rest: &str) {
     while let Some(first) = rest.chars().next() {
         let length = match first {
             _ if first.is_alphanumeric() => {
@@ -264,12 +274,10 @@ fn pieces(text: &str) -> Vec<Piece> {
             '×' | '·' => pieces.push(Piece::Sign('*')),
             '÷' => pieces.push(Piece::Sign('/')),
             '−' => pieces.push(Piece::Sign('-')),
-            _ if first.is_alphanumeric() => push_word(&mut pieces, piece.trim_end_matches('.')),
-            _ if first.is_whitespace() => {}
+            _ if first.is_alphanumeric() => push_word(pieces, piece.trim_end_matches('.')),
             _ => pieces.push(Piece::Stop),
         }
     }
-    pieces
 }
 
 fn push_word(pieces: &mut Vec<Piece>, word: &str) {

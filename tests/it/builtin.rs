@@ -163,6 +163,22 @@ fn a_sum_without_a_tool_is_worked_out_by_the_model() {
 }
 
 #[test]
+fn numbers_in_a_path_are_no_sum() {
+    check(
+        "Read /data/run-13914-3/4*2.txt.",
+        expect![[r#"
+        I use `read_file`.
+        > read_file {"path":"/data/run-13914-3/4*2.txt"}
+        That gave:
+        - `read_file` (/data/run-13914-3/4*2.txt), 3 lines:
+            one
+            two
+            three
+    "#]],
+    );
+}
+
+#[test]
 fn files_are_listed_and_read() {
     check(
         "List the files in src.",

@@ -4,11 +4,11 @@ use std::{
     env, fs,
     io::{Read, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
     sync::{
-        OnceLock,
+        Once,
         atomic::{AtomicU32, Ordering},
-        mpsc::channel,
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread,
     time::Duration,
@@ -44,56 +44,100 @@ fn chat(arguments: &[&str], script: &str) -> String {
 
 /// Runs an example to its end; gives what it wrote, errors at the end, and its code.
 fn run(name: &str, arguments: &[&str], input: &str) -> (String, Option<i32>) {
-    let child = Command::new(example(name))
-        .args(arguments)
-        .env_remove("OPENAI_API_KEY")
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    finish(child, input)
+    let mut talk = Talk::start(name, arguments);
+    talk.type_in(input);
+    talk.end()
 }
 
-fn finish(mut child: Child, input: &str) -> (String, Option<i32>) {
-    let mut stdin = child.stdin.take().unwrap();
-    // A program that needs no input may be gone already.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    let (sender, receiver) = channel();
-    let mut stdout = child.stdout.take().unwrap();
-    let mut stderr = child.stderr.take().unwrap();
-    let reader = move || {
-        let (mut shown, mut errors) = (String::new(), String::new());
-        let read = stdout.read_to_string(&mut shown).and(stderr.read_to_string(&mut errors));
-        let _ = sender.send(read.map(|_| shown + &errors));
-    };
-    thread::Builder::new().spawn(reader).unwrap();
-    let Ok(shown) = receiver.recv_timeout(PATIENCE) else {
-        child.kill().unwrap();
-        panic!("it does not end");
-    };
-    (shown.unwrap(), child.wait().unwrap().code())
+/// An example at work.
+struct Talk {
+    child: Child,
+    /// Gone when the input has ended.
+    stdin: Option<ChildStdin>,
+    output: Receiver<Vec<u8>>,
+    /// What it wrote so far.
+    shown: Vec<u8>,
+}
+
+impl Talk {
+    fn start(name: &str, arguments: &[&str]) -> Talk {
+        let mut child = Command::new(example(name))
+            .args(arguments)
+            .env_remove("OPENAI_API_KEY")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let mut stdout = child.stdout.take().unwrap();
+        let (sender, output) = channel();
+        let reader = move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = stdout.read(&mut piece) {
+                let _ = sender.send(piece[..length].to_vec());
+            }
+        };
+        thread::Builder::new().spawn(reader).unwrap();
+        Talk { child, stdin, output, shown: Vec::new() }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        // A program that needs no input may be gone already.
+        let _ = self.stdin.as_mut().unwrap().write_all(text.as_bytes());
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        while !self.shown().contains(text) {
+            assert!(self.read(), "{text:?} does not come: {}", self.shown());
+        }
+    }
+
+    #[track_caller]
+    fn end(mut self) -> (String, Option<i32>) {
+        self.stdin = None;
+        while self.read() {}
+        let mut shown = self.shown();
+        self.child.stderr.take().unwrap().read_to_string(&mut shown).unwrap();
+        (shown, self.child.wait().unwrap().code())
+    }
+
+    /// Reads on; false at the end of the output.
+    fn read(&mut self) -> bool {
+        match self.output.recv_timeout(PATIENCE) {
+            Ok(piece) => self.shown.extend(piece),
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.child.kill();
+                panic!("it hangs: {}", self.shown());
+            }
+        }
+        true
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown).into_owned()
+    }
 }
 
 /// The program of an example. `cargo test` builds them all, but not if only some targets were asked for.
 fn example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let tests = env::current_exe().unwrap();
-        let folder = tests.ancestors().nth(2).unwrap().join("examples");
-        if !folder.join(format!("chat{}", env::consts::EXE_SUFFIX)).exists() {
+    static BUILD: Once = Once::new();
+    let tests = env::current_exe().unwrap();
+    let target = tests.ancestors().nth(2).unwrap();
+    let program = target.join("examples").join(format!("{name}{}", env::consts::EXE_SUFFIX));
+    if !program.exists() {
+        BUILD.call_once(|| {
             let cargo = env::var_os("CARGO").expect("build the examples first");
             let mut build = Command::new(cargo);
             build.args(["build", "--all-features", "--examples", "--target-dir"]);
-            build.arg(folder.ancestors().nth(2).unwrap());
-            build.current_dir(env!("CARGO_MANIFEST_DIR"));
+            build.arg(target.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
             assert!(build.status().unwrap().success(), "the examples do not build");
-        }
-        folder
-    });
-    folder.join(format!("{name}{}", env::consts::EXE_SUFFIX))
+        });
+    }
+    program
 }
 
 /// A folder for the files of one test, removed at its end.
@@ -166,33 +210,62 @@ fn tools_show_their_calls_and_results() {
     check(
         "What is 2 * (3 + 4)?\nWhat is 1 / 0?\nRead ../secret.txt\n",
         expect![[r#"
-        > What is 2 * (3 + 4)?
-        I use `calculate`.
-        * calculate {"expression":"2 * (3 + 4)"}
-          calculate = 14
-        `calculate` says: 14
-        > What is 1 / 0?
-        I use `calculate`.
-        * calculate {"expression":"1 / 0"}
-          calculate failed: a division by zero
-        `calculate` failed: a division by zero
-        > Read ../secret.txt
-        I use `read_file`.
-        * read_file {"path":"../secret.txt"}
-          read_file failed: No such file or directory (os error 2)
-        `read_file` failed: No such file or directory (os error 2)
-    "#]],
+            > What is 2 * (3 + 4)?
+            I use `calculate`.
+            * calculate {"expression":"2 * (3 + 4)"}
+              calculate = 14
+            `calculate` says: 14
+            > What is 1 / 0?
+            I use `calculate`.
+            * calculate {"expression":"1 / 0"}
+              calculate failed: a division by zero
+            `calculate` failed: a division by zero
+            > Read ../secret.txt
+            I use `read_file`.
+            * read_file {"path":"../secret.txt"}
+              read_file failed: No such file or directory (os error 2)
+            `read_file` failed: No such file or directory (os error 2)
+        "#]],
     );
 }
 
 #[test]
+fn tools_see_no_file_outside_the_working_directory() {
+    let folder = Folder::new();
+    let file = folder.file("secret.txt");
+    fs::write(&file, "secret").unwrap();
+    let shown = chat(&[], &format!("Read {file}\nRead src/../.rustfmt.toml\n"));
+    expect![[r#"
+        > Read FILE
+        I use `read_file`.
+        * read_file {"path":"FILE"}
+          read_file failed: that is outside the working directory
+        `read_file` failed: that is outside the working directory
+        > Read src/../.rustfmt.toml
+        I use `read_file`.
+        * read_file {"path":"src/../.rustfmt.toml"}
+          read_file = use_small_heuristics = "Max"
+        `read_file` says: use_small_heuristics = "Max"
+    "#]]
+    .assert_eq(&shown.replace(&file, "FILE"));
+}
+
+/// Types `line` while a task of three steps is at work, and gives what is shown but for the line itself, which stands
+/// wherever the task was.
+fn while_it_works(line: &str) -> String {
+    let mut talk = Talk::start("chat", &[]);
+    talk.type_in("Run a long task with 3 steps.\n");
+    talk.wait_for("step 1 of 3");
+    talk.type_in(line);
+    let (shown, code) = talk.end();
+    assert_eq!(code, Some(0));
+    let is_told = |it: &&str| !it.starts_with("> ") && !it.starts_with('(');
+    shown.lines().skip(1).filter(is_told).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
 fn a_long_task_shows_its_progress_and_a_follow_up_waits_for_it() {
-    check(
-        "Run a long task with 3 steps.\n+What did I say first?\n",
-        expect![[r#"
-        > Run a long task with 3 steps.
-        > +What did I say first?
-        (the model gets that when it is done)
+    expect![[r#"
         I use `long_task`.
         * long_task {"steps":3}
           long_task: step 1 of 3
@@ -202,41 +275,62 @@ fn a_long_task_shows_its_progress_and_a_follow_up_waits_for_it() {
         `long_task` says: all 3 steps are done
         >> What did I say first?
         You said first: "Run a long task with 3 steps."
-    "#]],
-    );
+    "#]]
+    .assert_eq(&while_it_works("+What did I say first?\n"));
 }
 
 #[test]
 fn a_script_steers_with_a_mark() {
-    check(
-        "Run a long task with 3 steps.\n!What is 2 + 2?\n",
-        expect![[r#"
-        > Run a long task with 3 steps.
-        > !What is 2 + 2?
-        (the model gets that after its present step)
+    expect![[r#"
+        I use `long_task`.
+        * long_task {"steps":3}
+          long_task: step 1 of 3
+          long_task: step 2 of 3
+          long_task: step 3 of 3
+          long_task = all 3 steps are done
         >> What is 2 + 2?
+        You wrote that while I was working, so it comes first now.
+
+        `long_task` says: all 3 steps are done
+
         I use `calculate`.
         * calculate {"expression":"2 + 2"}
           calculate = 4
         `calculate` says: 4
-    "#]],
-    );
+    "#]]
+    .assert_eq(&while_it_works("!What is 2 + 2?\n"));
 }
 
 #[test]
-fn a_script_may_abort_and_ask_again() {
-    check(
-        "/abort\nRun a long task with 100 steps.\n/abort\nHello\n",
-        expect![[r#"
-        > /abort
-        (there is nothing to abort)
-        > Run a long task with 100 steps.
-        > /abort
-        (aborted; /retry asks again)
-        > Hello
-        Hello! How can I help? Say "help" to see what I understand.
-    "#]],
-    );
+fn a_line_without_a_mark_waits_in_a_script() {
+    expect![[r#"
+        I use `long_task`.
+        * long_task {"steps":3}
+          long_task: step 1 of 3
+          long_task: step 2 of 3
+          long_task: step 3 of 3
+          long_task = all 3 steps are done
+        `long_task` says: all 3 steps are done
+        I use `calculate`.
+        * calculate {"expression":"2 + 2"}
+          calculate = 4
+        `calculate` says: 4
+    "#]]
+    .assert_eq(&while_it_works("What is 2 + 2?\n"));
+}
+
+#[test]
+fn a_script_may_abort_and_go_on() {
+    let mut talk = Talk::start("chat", &[]);
+    talk.type_in("/abort\nRun a long task with 100 steps.\n");
+    talk.wait_for("step 2 of 100");
+    talk.type_in("/abort\nHow are you?\n");
+    let (shown, code) = talk.end();
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("(there is nothing to abort)"), "{shown}");
+    assert!(shown.contains("long_task failed: stopped in step"), "{shown}");
+    let end = "(aborted; /retry asks again)\n> How are you?\nWell, thank you. How can I help?\n";
+    assert!(shown.ends_with(end), "{shown}");
 }
 
 #[test]
@@ -288,23 +382,28 @@ fn a_file_that_cannot_be_loaded_leaves_the_conversation_as_it_is() {
     chat(&[], &format!("Hello\n/save {file}\n"));
     let whole = fs::read_to_string(&file).unwrap();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    let script = format!(
-        "My name is Ada.\n/load {file}\n/load {file}.missing\n/load\n/save {file}/x\nWhat is my name?\n"
-    );
+    let script = format!("My name is Ada.\n/load {file}\n/load\nWhat is my name?\n");
     expect![[r#"
         > My name is Ada.
         Your name is Ada. I will remember that.
         > /load FILE
         error: FILE was not loaded: the transcript is cut off at line 2: the rest of it is missing; the conversation stays as it is
-        > /load FILE.missing
-        error: FILE.missing was not loaded: No such file or directory (os error 2); the conversation stays as it is
         > /load
         error: /load needs a file
-        > /save FILE/x
-        error: FILE/x was not written: Not a directory (os error 20)
         > What is my name?
         Your name is Ada.
     "#]].assert_eq(&chat(&[], &script).replace(&file, "FILE"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_written_is_an_error_of_one_line() {
+    let folder = Folder::new();
+    let file = folder.file("no/such/folder");
+    let shown = chat(&[], &format!("/load {file}\n/save {file}\nHow are you?\n"));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[1].starts_with(&format!("error: {file} was not loaded: ")), "{shown}");
+    assert!(lines[3].starts_with(&format!("error: {file} was not written: ")), "{shown}");
+    assert_eq!(lines[5], "Well, thank you. How can I help?");
 }
 
 #[test]
@@ -423,7 +522,6 @@ fn the_small_examples_run_and_end() {
               user: Run a long task.
          assistant: I use `long_task`.
         toolResult: the task was called off
-         assistant: 
               then: Well, thank you. How can I help?
         == custom_messages
         Your open file is report.
