@@ -96,6 +96,8 @@ mod event;
 mod http;
 pub mod message;
 mod model;
+#[cfg(feature = "providers")]
+pub mod models;
 pub mod partial_json;
 #[cfg(feature = "providers")]
 pub mod provider;
@@ -109,6 +111,8 @@ mod tool;
 pub mod transcript;
 mod usage;
 
+#[cfg(feature = "providers")]
+pub use crate::models::Models;
 pub use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     agent::{

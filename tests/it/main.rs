@@ -9,6 +9,7 @@ mod chat;
 mod conformance;
 mod field;
 mod handoff;
+mod models;
 mod partial_json;
 mod robust;
 mod saved;

@@ -1,0 +1,147 @@
+//! Makes a request ready for the wire API of its model.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    abort::AbortSignal,
+    error::{Error, ErrorKind, Result},
+    model::Model,
+    models::{
+        Models, keys,
+        provider::{KeySource, Provider},
+    },
+    provider::add_vendor_headers,
+    stream::{Identity, StreamFn, StreamRequest},
+};
+
+type Ready = (Arc<dyn StreamFn>, StreamRequest);
+
+impl Models {
+    /// Finds who answers a request, and completes it: key, headers, address, variables, identity.
+    ///
+    /// A model of a provider that is not known is asked at its own address, with the key that the request brings.
+    pub(super) fn prepare(
+        &self,
+        mut request: StreamRequest,
+        signal: &AbortSignal,
+    ) -> Result<Ready> {
+        if signal.is_aborted() {
+            return Err(Error::aborted());
+        }
+        let entry = self.entry(&request.model.provider).ok();
+        let provider = entry.as_ref().map_or_else(
+            || Arc::new(Provider::new(&request.model.provider, "")),
+            |entry| entry.provider.clone(),
+        );
+        if let Some(stream) = &provider.stream {
+            return Ok((stream.clone(), request));
+        }
+        let stream = self.inner.wires.read().get(&request.model.api)?;
+        self.add_key(&mut request, &provider, signal)?;
+        if signal.is_aborted() {
+            return Err(Error::aborted());
+        }
+        self.add_address(&mut request)?;
+        let carried = self.inner.options.environment.carried();
+        request.options.env.extend_from_slice(carried);
+        add_identity(&mut request, self.inner.options.identity.as_ref());
+        add_vendor_headers(&mut request);
+        Ok((stream, request))
+    }
+
+    /// Adds the key, and the headers of the provider, below those of model and request.
+    fn add_key(
+        &self,
+        request: &mut StreamRequest,
+        provider: &Provider,
+        signal: &AbortSignal,
+    ) -> Result<()> {
+        let mut below = provider.headers.clone();
+        let brings_key = keys::has_key_header(&request.options.headers)
+            || keys::has_key_header(&below)
+            || has_key_header(&request.model);
+        match self.key(provider, &request.options, signal)? {
+            Some(found) => match found.header {
+                Some(header) => {
+                    let value = format!("Bearer {}", found.key.expose());
+                    below.insert(0, (header, Some(value)));
+                    request.options.api_key = None;
+                }
+                None => request.options.api_key = Some(found.key),
+            },
+            None if brings_key || matches!(provider.key, KeySource::None) => (),
+            None => return Err(keys::missing(provider)),
+        }
+        below.retain(|(name, _)| {
+            !request.model.headers.keys().any(|it| it.eq_ignore_ascii_case(name))
+        });
+        request.options.headers.splice(0..0, below);
+        Ok(())
+    }
+
+    /// Fills the variables into an address that has some: `{CLOUDFLARE_ACCOUNT_ID}`.
+    fn add_address(&self, request: &mut StreamRequest) -> Result<()> {
+        let url = &request.model.base_url;
+        if url.is_empty() {
+            let message = format!("the model `{}` has no base URL", request.model.id);
+            return Err(Error::new(ErrorKind::Configuration, message));
+        }
+        if !url.contains('{') {
+            return Ok(());
+        }
+        let mut filled = String::new();
+        let mut rest = url.as_str();
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_variable(name))
+            else {
+                filled.push_str(before);
+                filled.push('{');
+                rest = after;
+                continue;
+            };
+            let value = self.inner.options.environment.get(name, &request.options.env);
+            let value = value.ok_or_else(|| {
+                let message = format!(
+                    "the address of `{}` needs the variable {name}: set it, or StreamOptions::env",
+                    request.model.provider
+                );
+                Error::new(ErrorKind::Configuration, message)
+            })?;
+            filled.push_str(before);
+            filled.push_str(value.trim());
+            rest = after;
+        }
+        filled.push_str(rest);
+        if filled != *url {
+            Arc::make_mut(&mut request.model).base_url = filled;
+        }
+        Ok(())
+    }
+}
+
+/// Variables are in capitals; other names in braces are the API's business.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_')
+}
+
+fn has_key_header(model: &Model) -> bool {
+    model
+        .headers
+        .iter()
+        .any(|(name, value)| matches!(value, Value::String(_)) && keys::is_key_header(name))
+}
+
+/// Says who the program is where the request does not, part by part.
+fn add_identity(request: &mut StreamRequest, usual: Option<&Identity>) {
+    let Some(usual) = usual else { return };
+    let identity = request.options.identity.get_or_insert_default();
+    if identity.user_agent.is_none() {
+        identity.user_agent.clone_from(&usual.user_agent);
+    }
+    if identity.attribution.is_none() {
+        identity.attribution.clone_from(&usual.attribution);
+    }
+}

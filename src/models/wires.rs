@@ -1,0 +1,55 @@
+//! The wire APIs: which stream function speaks which.
+
+use std::sync::Arc;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    models::near,
+    provider::{
+        ProviderOptions, anthropic::AnthropicMessages, openai_completions::OpenAiCompletions,
+    },
+    stream::StreamFn,
+};
+
+/// The stream function of each wire API.
+pub(super) struct Wires {
+    list: Vec<(String, Arc<dyn StreamFn>)>,
+}
+
+impl Wires {
+    /// All APIs of this crate. One more is one more line.
+    pub(super) fn new(options: &ProviderOptions) -> Wires {
+        let mut wires = Wires { list: Vec::new() };
+        let new = || options.clone();
+        wires.set("anthropic-messages".to_owned(), Arc::new(AnthropicMessages::new(new())));
+        wires.set("openai-completions".to_owned(), Arc::new(OpenAiCompletions::new(new())));
+        wires
+    }
+
+    /// Sets the stream function of an API; gives back the one before.
+    pub(super) fn set(
+        &mut self,
+        api: String,
+        stream: Arc<dyn StreamFn>,
+    ) -> Option<Arc<dyn StreamFn>> {
+        match self.list.iter_mut().find(|(it, _)| *it == api) {
+            Some((_, place)) => Some(std::mem::replace(place, stream)),
+            None => {
+                self.list.push((api, stream));
+                None
+            }
+        }
+    }
+
+    pub(super) fn get(&self, api: &str) -> Result<Arc<dyn StreamFn>> {
+        self.list.iter().find(|(it, _)| it == api).map(|(_, stream)| stream.clone()).ok_or_else(|| {
+            let names = || self.list.iter().map(|(name, _)| name.as_str());
+            let message = format!(
+                "there is no stream function for the wire API `{api}`{}; known are {}; set one with Models::set_api",
+                near::hint(api, names()),
+                names().collect::<Vec<_>>().join(", ")
+            );
+            Error::new(ErrorKind::Configuration, message)
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! One model of each provider of the catalogue and each wire API: address, key and body.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use expect_test::expect_file;
+use serde_json::Value;
+use steerage::{Models, StreamOptions, models::KeySource};
+
+use super::{Internet, ask};
+
+/// The wire APIs that are there, and what every body of theirs has.
+const APIS: [(&str, &[&str]); 2] = [
+    ("anthropic-messages", &["model", "messages", "max_tokens", "stream"]),
+    ("openai-completions", &["model", "messages", "stream"]),
+];
+
+const KEY: &str = "key-of-the-test";
+
+/// Sets what the addresses need, and the last of the variables that may hold the key.
+fn variables(models: &Models, provider: &str) -> Vec<(String, String)> {
+    let KeySource::Environment(names) = models.provider(provider).unwrap().key else {
+        panic!("{provider} takes its key from a variable");
+    };
+    let mut variables = vec![(names.last().unwrap().clone(), KEY.to_owned())];
+    for (name, value) in
+        [("CLOUDFLARE_ACCOUNT_ID", "account"), ("CLOUDFLARE_GATEWAY_ID", "gateway")]
+    {
+        variables.push((name.to_owned(), value.to_owned()));
+    }
+    variables
+}
+
+#[test]
+fn each_provider_is_asked_at_its_address_with_its_key() {
+    let internet = Internet::new();
+    let models = internet.models_with(&[]);
+    let mut shown = String::new();
+    for provider in models.providers() {
+        let mut apis = BTreeSet::new();
+        for model in models.models(&provider) {
+            let Some((api, fields)) = APIS.iter().find(|(api, _)| *api == model.api) else {
+                continue;
+            };
+            if model.base_url.is_empty() || !apis.insert(*api) {
+                continue;
+            }
+            let env = variables(&models, &provider);
+            let variable = env[0].0.clone();
+            let options = StreamOptions { env, ..StreamOptions::default() };
+            let answer = ask(&models, model.clone(), options).unwrap();
+            assert_eq!(answer.texts().collect::<String>(), "Hi");
+            let (url, request) = internet.last();
+            let keys: Vec<_> = request
+                .headers
+                .iter()
+                .filter(|(_, value)| value.contains(KEY))
+                .map(|(name, value)| {
+                    format!("{}: {}", name.to_lowercase(), value.replace(KEY, &variable))
+                })
+                .collect();
+            writeln!(shown, "{provider} {api}\n  {url}\n  {}", keys.join("\n  ")).unwrap();
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            assert_eq!((&body["model"], &body["stream"]), (&model.id.clone().into(), &true.into()));
+            assert!(fields.iter().all(|it| body.get(*it).is_some()), "{body}");
+        }
+    }
+    expect_file!["../../data/catalogue/addresses.txt"].assert_eq(&shown);
+}
+
+#[test]
+fn an_address_without_its_variables_says_which_one_is_missing() {
+    let internet = Internet::new();
+    let models = internet.models_with(&[("CLOUDFLARE_API_KEY", KEY)]);
+    let model = models.models("cloudflare-workers-ai")[0].clone();
+    let error = ask(&models, model, StreamOptions::default()).unwrap_err();
+    let expected = "the address of `cloudflare-workers-ai` needs the variable CLOUDFLARE_ACCOUNT_ID: set it, or StreamOptions::env";
+    assert_eq!(error.to_string(), expected);
+}
