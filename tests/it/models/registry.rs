@@ -48,7 +48,7 @@ fn a_name_that_is_not_known_gets_those_that_are_like_it() {
         "anthropic",
         "gpt-5",
         expect![
-            "the provider `anthropic` has no model `gpt-5` (`azure` has one); add one that is missing with Models::add_model"
+            "the provider `anthropic` has no model `gpt-5` (but `azure`, `cloudflare-ai-gateway`, `openai` have); add one that is missing with Models::add_model"
         ],
     );
     check_unknown(
