@@ -40,7 +40,7 @@
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models; http (private) under them              one folder for each wire API
-//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)
+//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
 //!  L1  sse   partial_json   schema   transcript                 pure
 //!  L0  message   model   usage   error   secret                 pure
 //!      abort, thread, clock                                     beside L0
@@ -59,6 +59,7 @@
 //! | `listener-N` | a [`Subscription`] | runs one listener, event by event | it is unsubscribed or the agent is gone |
 //! | `tool-N` | a [`ToolPool`] | run tools | the pool is dropped, or replaced because a tool is stuck |
 //! | `tool-standin-N` | a [`ToolPool`] | runs tools in place of one that waits for others | that wait ends |
+//! | `auth-NAME` | a [`Credentials`](auth::Credentials) | renews one token | it is renewed, or 15 s are over |
 //! | `http-…` | a request | looks a name up and connects | connected, failed, or given up |
 //! | `steerage-timer` | process | fires deadlines | no deadline is pending |
 //!
@@ -86,6 +87,7 @@
 mod abort;
 mod agent;
 pub mod agent_loop;
+pub mod auth;
 mod builtin;
 #[cfg(feature = "providers")]
 pub mod catalogue;

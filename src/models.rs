@@ -6,7 +6,9 @@
 //! # Where a key comes from
 //!
 //! The first that gives one: [`StreamOptions::api_key`](crate::StreamOptions::api_key), [`ModelsOptions::key`], the
-//! [`KeySource`] of the provider, which for those of the catalogue are the variables below. A request that brings a header of
+//! [`Credentials`] that were stored, and the [`KeySource`] of the provider, which for those of the catalogue is a variable
+//! (what is missing is named by the error). A stored credential is the only one of its provider: if its token cannot be
+//! renewed, no other source is asked. A request that brings a header of
 //! its own for the key (`authorization`, `x-api-key`, `api-key`, `x-goog-api-key`, `cf-aig-authorization`) needs no other.
 //!
 //! # A server of one's own
@@ -33,6 +35,7 @@ use parking_lot::RwLock;
 
 use crate::{
     abort::AbortSignal,
+    auth::Credentials,
     clock::{Clock, SystemClock},
     error::{Error, ErrorKind, Result},
     message::AssistantMessage,
@@ -113,6 +116,8 @@ pub struct ModelsOptions {
     pub environment: Environment,
     /// Asked for the key of each request that brings none, before the provider's own source. Default: none.
     pub key: Option<KeyFn>,
+    /// Keys and tokens that are stored, asked before the provider's own source. Default: none.
+    pub credentials: Option<Credentials>,
     /// Who the program is, where a request does not say. Default: nobody.
     pub identity: Option<Identity>,
 }
@@ -365,6 +370,7 @@ impl Default for ModelsOptions {
             catalogue: true,
             environment: Environment::Process,
             key: None,
+            credentials: None,
             identity: None,
         }
     }
@@ -386,6 +392,7 @@ impl fmt::Debug for ModelsOptions {
             .field("catalogue", &self.catalogue)
             .field("environment", &self.environment)
             .field("key", &self.key.is_some())
+            .field("credentials", &self.credentials)
             .field("identity", &self.identity)
             .finish_non_exhaustive()
     }

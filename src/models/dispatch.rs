@@ -62,15 +62,16 @@ impl Models {
         let brings_key = keys::has_key_header(&request.options.headers)
             || keys::has_key_header(&below)
             || has_key_header(&request.model);
-        match self.key(provider, &request.options, signal)? {
-            Some(found) => match found.header {
-                Some(header) => {
-                    let value = format!("Bearer {}", found.key.expose());
-                    below.insert(0, (header, Some(value)));
-                    request.options.api_key = None;
-                }
-                None => request.options.api_key = Some(found.key),
-            },
+        let found = self.key(provider, &request.options, signal)?.map(|found| {
+            request.options.env.extend(found.env);
+            (found.key, found.header)
+        });
+        match found.filter(|(key, _)| !key.is_empty()) {
+            Some((key, Some(header))) => {
+                below.insert(0, (header, Some(format!("Bearer {}", key.expose()))));
+                request.options.api_key = None;
+            }
+            Some((key, None)) => request.options.api_key = Some(key),
             None if brings_key || matches!(provider.key, KeySource::None) => (),
             None => return Err(keys::missing(provider)),
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     abort::AbortSignal,
+    auth::{Credential, Token},
     error::{Error, ErrorKind, Result},
     models::{
         KeyFn, Models, known,
@@ -16,11 +17,13 @@ use crate::{
 const KEY_HEADERS: [&str; 5] =
     ["authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization"];
 
-/// A key and how it is sent.
+/// A key, which may be empty, and how it is sent.
 pub(super) struct Found {
     pub(super) key: Secret,
     /// The header that carries it as a bearer token; the API's own way if there is none.
     pub(super) header: Option<String>,
+    /// Variables that go with it.
+    pub(super) env: Vec<(String, String)>,
 }
 
 impl Models {
@@ -32,7 +35,7 @@ impl Models {
         signal: &AbortSignal,
     ) -> Result<Option<Found>> {
         let header = provider.key_header.clone();
-        let found = |key: Secret| Some(Found { key, header: header.clone() });
+        let found = |key: Secret| Some(Found { key, header: header.clone(), env: Vec::new() });
         if let Some(key) = options.api_key.as_ref().filter(|key| !key.is_empty()) {
             return Ok(found(key.clone()));
         }
@@ -40,6 +43,11 @@ impl Models {
             && let Some(key) = asked(ask, &provider.id, signal)?
         {
             return Ok(found(key));
+        }
+        if let Some(credentials) = &self.inner.options.credentials
+            && let Some(credential) = credentials.get(&provider.id, signal)?
+        {
+            return Ok(Some(stored(credential, header)));
         }
         match &provider.key {
             KeySource::None => Ok(None),
@@ -54,7 +62,7 @@ impl Models {
                         known::ANTHROPIC_TOKEN => Some("authorization".to_owned()),
                         _ => header.clone(),
                     };
-                    Found { key: Secret::new(value.trim()), header }
+                    Found { key: Secret::new(value.trim()), header, env: Vec::new() }
                 }))
             }
         }
@@ -63,7 +71,20 @@ impl Models {
     pub(super) fn has_key(&self, provider: &Provider) -> bool {
         let needs_none = matches!(provider.key, KeySource::None) || provider.stream.is_some();
         let found = || self.key(provider, &StreamOptions::default(), &AbortSignal::never());
-        needs_none || has_key_header(&provider.headers) || matches!(found(), Ok(Some(_)))
+        needs_none
+            || has_key_header(&provider.headers)
+            || found().is_ok_and(|it| it.is_some_and(|it| !it.key.is_empty()))
+    }
+}
+
+/// A key that was stored is sent as the API has it; a token is always a bearer token.
+fn stored(credential: Credential, header: Option<String>) -> Found {
+    match credential {
+        Credential::Key { key, env } => Found { key: key.unwrap_or_default(), header, env },
+        Credential::Token(Token { access: key, .. }) => {
+            let header = header.or_else(|| Some("authorization".to_owned()));
+            Found { key, header, env: Vec::new() }
+        }
     }
 }
 

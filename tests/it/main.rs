@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, clippy::needless_raw_string_hashes)]
 
 mod anthropic;
+mod auth;
 mod builtin;
 mod catalogue;
 mod chat;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use steerage::{
     AbortSignal, Error, ErrorKind, Message, Model, Models, Secret, StreamOptions, StreamRequest,
+    auth::{Credential, CredentialStore, Credentials, MemoryStore, Token},
     models::{Environment, KeySource, ModelsOptions, Provider},
     stream::{Identity, UserAgent},
 };
@@ -204,4 +205,48 @@ fn no_key_is_shown() {
     models.add(provider);
     let shown = format!("{shown} {:?} {models:?}", models.provider("desk"));
     assert!(!shown.contains("sk-12345678"), "{shown}");
+}
+
+#[test]
+fn a_stored_credential_is_the_only_one_of_its_provider() {
+    let internet = Internet::new();
+    let store = MemoryStore::default();
+    store.write("anthropic", Credential::key("stored-key")).unwrap();
+    let credentials = Credentials::new(store);
+    let models = internet.models(ModelsOptions {
+        credentials: Some(credentials.clone()),
+        environment: Environment::of([("ANTHROPIC_API_KEY", "of-the-env")]),
+        ..ModelsOptions::default()
+    });
+    let key = |options| key_of(&internet, &models, options).unwrap();
+    assert_eq!(key(StreamOptions::default()), "stored-key");
+    assert_eq!(key(with_key("of-the-request")), "of-the-request");
+    let token = Token { access: "token-1".into(), ..Token::default() };
+    credentials.store().write("anthropic", Credential::Token(token)).unwrap();
+    assert_eq!(key(StreamOptions::default()), "Bearer token-1");
+    let over = Token { access: "token-1".into(), expires: Some(1), ..Token::default() };
+    credentials.store().write("anthropic", Credential::Token(over)).unwrap();
+    let model = models.get(MODEL.0, MODEL.1).unwrap();
+    let error = ask(&models, model, StreamOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Auth);
+    credentials.store().delete("anthropic").unwrap();
+    assert_eq!(key(StreamOptions::default()), "of-the-env");
+}
+
+#[test]
+fn the_variables_of_a_stored_key_fill_the_address() {
+    let internet = Internet::new();
+    let store = MemoryStore::default();
+    let env = vec![("CLOUDFLARE_ACCOUNT_ID".to_owned(), "account-7".to_owned())];
+    let credential = Credential::Key { key: Some("key-1".into()), env };
+    store.write("cloudflare-workers-ai", credential).unwrap();
+    let models = internet.models(ModelsOptions {
+        credentials: Some(Credentials::new(store)),
+        environment: Environment::Empty,
+        ..ModelsOptions::default()
+    });
+    let model = models.models("cloudflare-workers-ai")[0].clone();
+    ask(&models, model, StreamOptions::default()).unwrap();
+    assert!(internet.last().0.contains("/accounts/account-7/ai/"));
+    assert_eq!(models.available(), ["cloudflare-workers-ai"]);
 }
