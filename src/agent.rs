@@ -24,7 +24,7 @@ use crate::{
     model::Model,
     stream::default_stream_fn,
     thread::{lineage::Lineage, timer},
-    tool::{Tool, ToolError, ToolOutcome, while_blocked},
+    tool::{NestedCall, Tool, ToolError, ToolOutcome, while_blocked},
     transcript::current_system,
 };
 
@@ -277,7 +277,8 @@ impl Agent {
             messages.iter().rev().find(|message| message.as_assistant().is_some()).cloned();
         let message =
             message.unwrap_or_else(|| Arc::new(Message::Assistant(AssistantMessage::default())));
-        scope.run_call(&CallSite { message, context: messages }, call, signal)
+        let nested = NestedCall { tool: None, call, signal, on_update: &drop };
+        scope.run_call(&CallSite { message, context: messages }, &nested)
     }
 
     /// Returns a handle that does not keep the agent alive.

@@ -36,7 +36,7 @@
 //! A layer may use those below it; a test checks the arrows.
 //!
 //! ```text
-//!  L6  builtin                                                  built on the agent
+//!  L6  builtin   codemode                                       built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models; http (private) under them              one folder for each wire API
@@ -60,6 +60,8 @@
 //! | `tool-N` | a [`ToolPool`] | run tools | the pool is dropped, or replaced because a tool is stuck |
 //! | `tool-standin-N` | a [`ToolPool`] | runs tools in place of one that waits for others | that wait ends |
 //! | `auth-NAME` | a [`Credentials`](auth::Credentials) | renews one token | it is renewed, or 15 s are over |
+//! | `codemode-N` | a script | runs it | it has ended or was interrupted |
+//! | `codemode-call-N` | a script | wait for the tools that it calls | the script has ended and the tool has returned |
 //! | `http-…` | a request | looks a name up and connects | connected, failed, or given up |
 //! | `steerage-timer` | process | fires deadlines | no deadline is pending |
 //!
@@ -75,7 +77,7 @@
 //! # Features
 //!
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
-//! arguments) are on by default. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default; `codemode` (scripts of the model) is not. Without them the crate is the agent, its loop, tools and the scripted model.
 #![warn(
     missing_docs,
     clippy::unwrap_used,
@@ -92,6 +94,8 @@ mod builtin;
 #[cfg(feature = "providers")]
 pub mod catalogue;
 mod clock;
+#[cfg(feature = "codemode")]
+pub mod codemode;
 mod error;
 mod event;
 #[cfg(feature = "providers")]

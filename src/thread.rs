@@ -18,6 +18,17 @@ pub(crate) fn spawn(
     thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
+/// The same with a stack of so many bytes.
+#[cfg(feature = "codemode")]
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn spawn_with_stack(
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(body)
+}
+
 /// Runs foreign code; a panic becomes its text.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(panic::AssertUnwindSafe(body)).map_err(|payload| {

@@ -23,8 +23,11 @@ use crate::{
 mod context;
 mod pool;
 
-pub(crate) use crate::tool::{context::NestedCalls, pool::while_blocked};
 pub use crate::tool::{context::ToolContext, pool::ToolPool};
+pub(crate) use crate::tool::{
+    context::{NestedCall, NestedCalls},
+    pool::while_blocked,
+};
 
 /// What a failing tool returns: any error, or a text. The model sees its text.
 pub type ToolError = Box<dyn error::Error + Send + Sync>;

@@ -15,7 +15,10 @@ use crate::{
     error::Error,
     event::AgentEvent,
     message::{Message, StopReason, ToolCall, ToolResultMessage, now_ms},
-    tool::{ExecutionMode, NestedCalls, Tool, ToolOutcome, ToolPool, ToolResult, while_blocked},
+    tool::{
+        ExecutionMode, NestedCall, NestedCalls, Tool, ToolOutcome, ToolPool, ToolResult,
+        while_blocked,
+    },
 };
 
 /// The results of a batch.
@@ -253,6 +256,16 @@ impl CallScope {
                 names.join(", ")
             ))
         })?;
+        self.prepare_with(tool, site, call, signal)
+    }
+
+    fn prepare_with(
+        &self,
+        tool: &Tool,
+        site: &CallSite,
+        call: &Arc<ToolCall>,
+        signal: &AbortSignal,
+    ) -> Result<Prepared, Box<ToolOutcome>> {
         let arguments = check_arguments(tool, call)?;
         // That may have taken a while, and the tool's own preparation may have aborted.
         if signal.is_aborted() {
@@ -313,14 +326,15 @@ impl CallScope {
     }
 
     /// Runs one call without events or messages, blocking until it is done.
-    pub(crate) fn run_call(
-        &self,
-        site: &CallSite,
-        call: &ToolCall,
-        signal: &AbortSignal,
-    ) -> ToolOutcome {
-        let call = Arc::new(call.clone());
-        let prepared = match self.prepare(site, &call, signal) {
+    pub(crate) fn run_call(&self, site: &CallSite, nested: &NestedCall<'_>) -> ToolOutcome {
+        let signal = nested.signal;
+        let call = Arc::new(nested.call.clone());
+        let prepared = match nested.tool {
+            Some(_) if signal.is_aborted() => return not_run(),
+            Some(tool) => self.prepare_with(tool, site, &call, signal),
+            None => self.prepare(site, &call, signal),
+        };
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(outcome) => return *outcome,
         };
@@ -329,7 +343,7 @@ impl CallScope {
         let outcome = while_blocked(|| {
             loop {
                 match execution.next() {
-                    Some(Happening::Update(..)) => (),
+                    Some(Happening::Update(_, partial)) => (nested.on_update)(partial),
                     Some(Happening::Ended(_, outcome)) => return outcome,
                     None => return not_run(),
                 }
@@ -346,8 +360,8 @@ pub(super) struct Nested {
 }
 
 impl NestedCalls for Nested {
-    fn run(&self, call: &ToolCall, signal: &AbortSignal) -> ToolOutcome {
-        self.scope.run_call(&self.site, call, signal)
+    fn run(&self, nested: &NestedCall<'_>) -> ToolOutcome {
+        self.scope.run_call(&self.site, nested)
     }
 }
 

@@ -7,15 +7,25 @@ use serde_json::{Map, Value};
 use crate::{
     abort::AbortSignal,
     message::ToolCall,
-    tool::{ToolOutcome, ToolResult},
+    tool::{Tool, ToolOutcome, ToolResult},
 };
 
 /// Takes what a tool reports while it runs.
 pub(crate) type UpdateSink = Arc<dyn Fn(ToolResult) + Send + Sync>;
 
+/// A call that a tool makes itself.
+pub(crate) struct NestedCall<'a> {
+    /// The tool, where it is not one of the agent's that is found by its name.
+    pub(crate) tool: Option<&'a Tool>,
+    pub(crate) call: &'a ToolCall,
+    pub(crate) signal: &'a AbortSignal,
+    /// Takes what the nested tool reports while it runs.
+    pub(crate) on_update: &'a dyn Fn(ToolResult),
+}
+
 /// Runs the calls that a tool makes itself.
 pub(crate) trait NestedCalls: Send + Sync {
-    fn run(&self, call: &ToolCall, signal: &AbortSignal) -> ToolOutcome;
+    fn run(&self, nested: &NestedCall<'_>) -> ToolOutcome;
 }
 
 /// What a running tool knows of its call: its id, the signal, where to report progress, how to call other tools.
@@ -68,8 +78,12 @@ impl ToolContext {
     /// It never fails: refusals and errors come back as an outcome with `is_error`. It blocks until that tool is done; the
     /// pool fills this thread's place meanwhile, so calls may nest to any depth.
     pub fn run_tool_call(&self, call: &ToolCall) -> ToolOutcome {
+        self.run_nested(&NestedCall { tool: None, call, signal: &self.signal, on_update: &drop })
+    }
+
+    pub(crate) fn run_nested(&self, call: &NestedCall<'_>) -> ToolOutcome {
         match &self.nested {
-            Some(nested) => nested.run(call, &self.signal),
+            Some(nested) => nested.run(call),
             None => ToolOutcome {
                 result: ToolResult::error("no agent runs this tool, so it cannot call others"),
                 is_error: true,

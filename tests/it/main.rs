@@ -7,6 +7,8 @@ mod auth;
 mod builtin;
 mod catalogue;
 mod chat;
+#[cfg(feature = "codemode")]
+mod codemode;
 mod conformance;
 mod field;
 mod handoff;

@@ -31,6 +31,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("agent_loop", 4),
     ("agent", 5),
     ("builtin", 6),
+    ("codemode", 6),
     ("testing", 6),
 ];
 
