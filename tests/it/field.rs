@@ -14,11 +14,17 @@ use steerage::{
 };
 
 mod aborts;
+mod anthropic;
 mod cases;
+mod chat_completions;
 mod history;
 mod queues;
+mod retry;
+mod schema;
 mod tools;
+mod transport;
 mod turns;
+mod vendor;
 
 /// How long a test waits for something that must happen.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -2,22 +2,104 @@
 
 /// The ids of the list, by its sections.
 const IDS: &[(&str, &[u8])] = &[
+    ("A", &[1, 2, 3, 4, 6, 7, 9, 10, 11, 12, 13, 14, 17, 18]),
+    (
+        "B",
+        &[1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 31],
+    ),
+    ("C", &[1, 2, 3, 5, 6, 7, 8, 10]),
+    ("D", &[1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 14, 15]),
     ("F", &[1, 3, 4, 5, 7, 8, 9]),
     ("G", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 17, 18, 19]),
     ("H", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]),
+    ("I", &[1, 2, 3, 4, 5, 6, 8, 9, 10]),
+    ("J", &[1, 2, 3, 5, 6]),
 ];
 
 /// What shows a case.
 enum Shown {
     /// A test of this name, by the end of its path.
     Test(&'static str),
+    /// A recorded case, by its folder and name.
+    Recorded(&'static str),
     /// Nothing here, for this reason.
     No(&'static str),
 }
 
-use Shown::{No, Test};
+use Shown::{No, Recorded, Test};
+
+const RESPONSES: &str = "of the Responses API, which comes later";
 
 const CASES: &[(&str, Shown)] = &[
+    ("A1", Test("transport::an_event_is_whole_however_it_was_cut")),
+    ("A2", Test("transport::bytes_that_are_no_utf8_harm_their_line_only")),
+    ("A3", Test("transport::an_event_is_whole_however_it_was_cut")),
+    ("A4", Test("transport::an_event_is_whole_however_it_was_cut")),
+    ("A6", Test("transport::empty_data_means_nothing_and_a_space_after_the_colon_is_not_needed")),
+    ("A7", Test("transport::a_line_that_never_ends_is_a_limit")),
+    ("A9", Test("transport::comments_keep_a_connection_alive_beyond_its_idle_limit")),
+    ("A10", Test("transport::comments_do_not_hide_a_stream_that_stands_still")),
+    ("A11", Test("transport::an_error_in_a_stream_does_not_wait_for_its_end")),
+    (
+        "A12",
+        Test("transport::an_answer_that_broke_off_says_so_may_be_retried_and_names_its_request"),
+    ),
+    ("A13", Test("src/http/tests/failure::a_server_that_lets_wait_for_the_head_times_out")),
+    ("A14", Test("src/http/tests/failure::a_body_that_stands_still_times_out")),
+    ("A17", Test("src/http/tests/abort::a_chunked_body_that_stands_still_is_aborted")),
+    ("A18", Test("src/http/tests/failure::a_body_that_stands_still_times_out")),
+    ("B1", Test("chat_completions::no_arguments_are_an_empty_object")),
+    ("B2", Test("chat_completions::calls_without_an_index_are_told_apart_by_id_and_name")),
+    ("B3", Test("chat_completions::the_same_index_with_another_id_and_a_name_is_another_call")),
+    ("B5", Test("chat_completions::the_index_tells_which_call_a_piece_belongs_to")),
+    ("B6", Test("chat_completions::calls_are_run_whatever_the_finish_reason_says_but_length")),
+    ("B7", Test("chat_completions::chunks_may_lack_anything")),
+    ("B9", Test("chat_completions::an_error_in_a_stream_keeps_kind_code_type_and_parameter")),
+    ("B10", Test("chat_completions::an_error_in_a_stream_keeps_kind_code_type_and_parameter")),
+    ("B11", Test("chat_completions::chunks_may_lack_anything")),
+    ("B13", Test("chat_completions::usage_that_comes_last_is_read")),
+    ("B14", Test("chat_completions::what_a_server_refuses_can_be_switched_off")),
+    ("B15", Test("chat_completions::chunks_may_lack_anything")),
+    ("B17", Test("chat_completions::content_beside_the_finish_reason_counts")),
+    ("B19", Test("chat_completions::reasoning_is_read_from_either_field_and_never_twice")),
+    ("B20", Test("chat_completions::broken_arguments_of_the_past_go_out_as_an_empty_object")),
+    ("B21", Test("chat_completions::each_call_has_an_id_of_its_own")),
+    ("B23", Test("chat_completions::broken_arguments_fail_their_call_and_not_the_response")),
+    ("B24", Recorded("openai-completions/req-tools-strict-unsupported")),
+    ("B25", Test("chat_completions::what_a_server_refuses_can_be_switched_off")),
+    ("B26", Test("chat_completions::what_a_server_refuses_can_be_switched_off")),
+    ("B27", Recorded("openai-completions/req-thinking-format-zai")),
+    (
+        "B28",
+        Test(
+            "chat_completions::a_finish_reason_is_an_end_without_an_end_mark_and_no_finish_reason_is_none",
+        ),
+    ),
+    ("B29", Test("chat_completions::each_call_has_an_id_of_its_own")),
+    ("B31", Test("chat_completions::a_call_of_a_response_that_was_not_finished_does_not_run")),
+    ("C1", No(RESPONSES)),
+    ("C2", No(RESPONSES)),
+    ("C3", No(RESPONSES)),
+    ("C5", No(RESPONSES)),
+    ("C6", No(RESPONSES)),
+    ("C7", No(RESPONSES)),
+    ("C8", No(RESPONSES)),
+    ("C10", No(RESPONSES)),
+    ("D1", Test("transport::an_error_in_a_stream_does_not_wait_for_its_end")),
+    ("D2", Test("retry::an_overloaded_vendor_is_asked_again_and_then_told_as_such")),
+    (
+        "D3",
+        Test("transport::an_answer_that_broke_off_says_so_may_be_retried_and_names_its_request"),
+    ),
+    ("D4", Test("anthropic::the_pieces_of_arguments_are_parsed_as_one_text")),
+    ("D6", Test("anthropic::the_pieces_of_arguments_are_parsed_as_one_text")),
+    ("D7", Test("anthropic::arguments_are_mended_or_fail_their_call")),
+    ("D8", Test("anthropic::thinking_comes_back_byte_for_byte_and_in_its_place")),
+    ("D9", Test("anthropic::a_signature_is_kept_when_the_stream_ends_early")),
+    ("D10", Test("anthropic::thinking_comes_back_byte_for_byte_and_in_its_place")),
+    ("D12", Test("anthropic::every_stop_reason_keeps_the_content_and_the_vendor_s_word")),
+    ("D14", Test("anthropic::thinking_goes_without_temperature_and_leaves_room_for_the_answer")),
+    ("D15", Test("anthropic::the_model_is_shown_arguments_that_cannot_be_read")),
     (
         "F1",
         Test(
@@ -47,7 +129,7 @@ const CASES: &[(&str, Shown)] = &[
     ("G10", Test("turns::a_call_of_a_response_that_was_cut_off_never_runs_and_the_model_is_told")),
     ("G12", Test("turns::waiting_for_a_run_waits_for_its_last_listener")),
     ("G13", Test("turns::waiting_for_a_run_waits_for_its_last_listener")),
-    ("G15", No("Bedrock comes later; B5 and D6 show it for the others")),
+    ("G15", Test("anthropic::blocks_that_come_in_turn_keep_their_own_pieces")),
     (
         "G17",
         Test("tools::a_panic_of_a_tool_is_an_error_result_and_its_sibling_and_the_agent_go_on"),
@@ -81,6 +163,20 @@ const CASES: &[(&str, Shown)] = &[
             "history::a_run_that_is_aborted_among_its_calls_leaves_each_with_one_result_and_goes_on",
         ),
     ),
+    ("I1", Test("retry::a_pause_that_the_server_asks_for_is_made")),
+    ("I2", Test("retry::a_pause_beyond_the_limit_fails_at_once_and_names_both")),
+    ("I3", Test("retry::a_pause_that_the_server_asks_for_is_made")),
+    ("I4", Test("retry::too_many_tokens_in_a_minute_is_no_overflow_and_too_many_in_a_prompt_is")),
+    ("I5", Test("retry::an_overloaded_vendor_is_asked_again_and_then_told_as_such")),
+    ("I6", No("of compaction, which is a feature of its own; I4 and I8 show what may start one")),
+    ("I8", Test("retry::an_overflow_may_come_as_a_finish_reason")),
+    ("I9", Test("retry::what_has_begun_is_not_asked_for_again")),
+    ("I10", Test("retry::an_abort_ends_a_pause")),
+    ("J1", Test("schema::arguments_reach_the_tool_in_the_form_its_schema_asks_for")),
+    ("J2", Test("schema::arguments_reach_the_tool_in_the_form_its_schema_asks_for")),
+    ("J3", Test("schema::a_derived_schema_goes_out_whole_and_takes_what_it_describes")),
+    ("J5", Test("schema::a_schema_that_asks_for_nothing_checks_nothing")),
+    ("J6", No("no provider of this crate takes a schema for its response")),
 ];
 
 #[test]
@@ -105,6 +201,12 @@ fn the_tests_that_show_a_case_exist() {
                     missing.push(format!("{id}: {path}"));
                 }
             }
+            Recorded(path) => {
+                let root = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/conformance/wire/");
+                if !std::path::Path::new(&format!("{root}{path}.json")).exists() {
+                    missing.push(format!("{id}: {path}"));
+                }
+            }
             No(reason) => assert!(reason.len() > 10, "{id} has no reason"),
         }
     }
@@ -112,9 +214,9 @@ fn the_tests_that_show_a_case_exist() {
 }
 
 fn is_test(module: &str, name: &str) -> bool {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/");
     let file = module.replace("::", "/");
-    [format!("{root}field/{file}.rs"), format!("{root}{file}.rs")].iter().any(|path| {
+    ["tests/it/field/", "tests/it/", ""].iter().any(|folder| {
+        let path = format!("{}/{folder}{file}.rs", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.contains(&format!("#[test]\nfn {name}()"))
     })
