@@ -42,6 +42,12 @@
 //!  L3  provider, models; http (private) under them              one folder for each wire API
 //!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
 //!  L1  sse   partial_json   schema   transcript                 pure
+//!  L6  builtin   mcp::servers                                   built on the agent
+//!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
+//!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
+//!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
+//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)
+//!  L1  sse   partial_json   schema   transcript   jsonrpc       pure
 //!  L0  message   model   usage   error   secret                 pure
 //!      abort, thread, clock                                     beside L0
 //! ```
@@ -63,6 +69,7 @@
 //! | `codemode-N` | a script | runs it | it has ended or was interrupted |
 //! | `codemode-call-N` | a script | wait for the tools that it calls | the script has ended and the tool has returned |
 //! | `http-…` | a request | looks a name up and connects | connected, failed, or given up |
+//! | `mcp-…` | a client of an MCP server | see `mcp` | the client is closed |
 //! | `steerage-timer` | process | fires deadlines | no deadline is pending |
 //!
 //! # What may never happen
@@ -78,6 +85,7 @@
 //!
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
 //! arguments) are on by default; `codemode` (scripts of the model) is not. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default; `mcp` (servers of the Model Context Protocol as tools) is not. Without them the crate is the agent, its loop, tools and the scripted model.
 #![warn(
     missing_docs,
     clippy::unwrap_used,
@@ -100,6 +108,10 @@ mod error;
 mod event;
 #[cfg(feature = "providers")]
 mod http;
+#[cfg(feature = "mcp")]
+pub mod jsonrpc;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod message;
 mod model;
 #[cfg(feature = "providers")]

@@ -13,6 +13,8 @@ mod conformance;
 mod field;
 mod handoff;
 mod models;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod partial_json;
 mod robust;
 mod saved;
