@@ -178,6 +178,7 @@ impl FrameDecoder for Exchange {
 
     fn fail(&mut self, _error: &Error, events: &mut Events) {
         self.tell(events);
+        self.decoder.fail(events);
     }
 }
 

@@ -51,7 +51,7 @@ pub fn estimate_tokens<M: Borrow<Message>>(messages: &[M]) -> u64 {
             && timestamp >= newest
         {
             let reported = match assistant.usage.total_tokens {
-                0 => assistant.usage.prompt_tokens() + assistant.usage.output,
+                0 => assistant.usage.prompt_tokens().saturating_add(assistant.usage.output),
                 total => total,
             };
             if reported > 0 {
@@ -60,7 +60,8 @@ pub fn estimate_tokens<M: Borrow<Message>>(messages: &[M]) -> u64 {
         }
         newest = newest.max(timestamp);
     }
-    tokens + messages[start..].iter().map(|it| estimate_message(it.borrow())).sum::<u64>()
+    let rest: u64 = messages[start..].iter().map(|it| estimate_message(it.borrow())).sum();
+    tokens.saturating_add(rest)
 }
 
 /// How many tokens the answer may have: what was asked for, or else the model's limit, as far as the transcript leaves room
@@ -76,7 +77,7 @@ pub fn output_cap<M: Borrow<Message>>(
     }
     let estimate = estimate_tokens(messages);
     let left = model.context_window.saturating_sub(estimate);
-    let margin = LEAST_MARGIN.max((estimate * 15).div_ceil(100));
+    let margin = LEAST_MARGIN.max(estimate.saturating_mul(15).div_ceil(100));
     let mut room = left.saturating_sub(margin);
     if room < COMFORTABLE_ROOM {
         room = COMFORTABLE_ROOM.min(left.saturating_sub(LEAST_MARGIN));

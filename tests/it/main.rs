@@ -15,6 +15,7 @@ mod handoff;
 mod models;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod openai_completions;
 mod partial_json;
 mod robust;
 mod saved;

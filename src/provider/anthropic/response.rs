@@ -1,12 +1,12 @@
 //! The events of a response as stream events: a state machine without network and clock.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, mem, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     message::{Diagnostic, StopReason, ThinkingContent, ToolCall},
     model::Model,
     partial_json::repair::from_str_repaired,
@@ -16,6 +16,9 @@ use crate::{
     },
     stream::{ResponseInfo, StreamEvent},
 };
+
+/// More blocks than an answer has.
+const MOST_BLOCKS: usize = 10_000;
 
 const REDACTED: &str = "(this reasoning is encrypted)";
 
@@ -55,8 +58,10 @@ struct OpenBlock {
 #[derive(Debug)]
 enum BlockKind {
     Text,
+    /// The signature grows by deltas; its end is told with the block, so that many pieces cost no more than one.
     Thinking {
         signature: String,
+        is_told: bool,
     },
     Redacted,
     /// A call; `whole` is set as long as only its beginning told of arguments.
@@ -149,7 +154,7 @@ impl Decoder {
         };
         self.blocks.close_all(out);
         if !self.transformations.is_empty() {
-            let transformations = std::mem::take(&mut self.transformations);
+            let transformations = mem::take(&mut self.transformations);
             let diagnostics = vec![Diagnostic {
                 kind: "anthropic_input_transformations".to_owned(),
                 timestamp: self.now,
@@ -163,6 +168,11 @@ impl Decoder {
         }
         out.push_back(StreamEvent::Done { reason });
         Ok(())
+    }
+
+    /// Prepares for the terminal event of a failure.
+    pub(super) fn fail(&mut self, out: &mut Events) {
+        self.blocks.tell_signatures(out);
     }
 
     fn message_start(&mut self, event: &Value, out: &mut Events) {
@@ -217,6 +227,10 @@ impl Decoder {
         if block["type"] == "fallback" && self.blocks.count > 0 {
             return Err(failure::cut("went on with another model after content had come"));
         }
+        if self.blocks.count >= MOST_BLOCKS {
+            let message = format!("the answer has more than {MOST_BLOCKS} blocks");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         self.blocks.start(index(event), block, out);
         Ok(())
     }
@@ -246,7 +260,7 @@ impl Blocks {
                     content_index,
                     signature: signature.clone(),
                 });
-                BlockKind::Thinking { signature }
+                BlockKind::Thinking { signature, is_told: true }
             }
             Some("redacted_thinking") => {
                 let initial = Some(Box::new(ThinkingContent {
@@ -313,12 +327,10 @@ impl Blocks {
                 }
                 out.push_back(StreamEvent::ToolCallDelta { content_index, delta });
             }
-            (BlockKind::Thinking { signature }, "signature_delta") => {
-                signature.push_str(&delta.signature.unwrap_or_default());
-                out.push_back(StreamEvent::Signature {
-                    content_index,
-                    signature: signature.clone(),
-                });
+            (BlockKind::Thinking { signature, is_told }, "signature_delta") => {
+                let more = delta.signature.unwrap_or_default();
+                *is_told &= more.is_empty();
+                signature.push_str(&more);
             }
             _ => (),
         }
@@ -332,6 +344,18 @@ impl Blocks {
     fn close_all(&mut self, out: &mut Events) {
         out.extend(self.open.drain(..).map(OpenBlock::end));
     }
+
+    /// Tells what is known of the signatures of blocks that never end.
+    fn tell_signatures(&mut self, out: &mut Events) {
+        for block in &mut self.open {
+            if let BlockKind::Thinking { signature, is_told } = &mut block.kind
+                && !mem::replace(is_told, true)
+            {
+                let (content_index, signature) = (block.content_index, mem::take(signature));
+                out.push_back(StreamEvent::Signature { content_index, signature });
+            }
+        }
+    }
 }
 
 impl OpenBlock {
@@ -341,7 +365,12 @@ impl OpenBlock {
             BlockKind::Text => {
                 StreamEvent::TextEnd { content_index, content: None, content_signature: None }
             }
-            BlockKind::Thinking { .. } | BlockKind::Redacted => {
+            BlockKind::Thinking { signature, is_told } => StreamEvent::ThinkingEnd {
+                content_index,
+                content: None,
+                content_signature: (!is_told).then_some(signature),
+            },
+            BlockKind::Redacted => {
                 StreamEvent::ThinkingEnd { content_index, content: None, content_signature: None }
             }
             BlockKind::Call { whole } => {

@@ -1,13 +1,13 @@
 //! A request as this API takes it.
 
-use std::{cell::Cell, env, mem, sync::Arc};
+use std::{cell::Cell, collections::HashMap, env, mem, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
 use crate::{
     error::{Error, ErrorKind},
     http::{HttpRequest, Method},
-    message::Message,
+    message::{AssistantMessage, Message},
     model::{Model, ThinkingBudgets, ThinkingLevel},
     provider::{
         ProviderOptions,
@@ -215,6 +215,7 @@ struct Renderer<'a> {
 struct Rendered {
     count: usize,
     systems: usize,
+    ids: CallIds,
 }
 
 impl Render for Renderer<'_> {
@@ -234,7 +235,9 @@ impl Render for Renderer<'_> {
     ) -> Result<(), Error> {
         let model = self.converter.model;
         let first = self.leading + state.count;
-        let ready = hand_over_part(messages, first, model, &mut |id, _| call_id(id, model));
+        let ids = &mut state.ids;
+        let ready =
+            hand_over_part(messages, first, model, &mut |id, _| ids.fitting(id, model));
         let place = Place { is_head: false, systems: self.leading + state.systems };
         let mut converted = self.converter.convert(&ready, place)?;
         let is_all = is_tail && state.count == 0;
@@ -399,7 +402,21 @@ fn cache_marker(retention: CacheRetention) -> Value {
     }
 }
 
-/// The id of another model's call in a form that servers of this API take.
+/// Ids of other models' calls in a form that servers of this API take. Where two come out alike by being cut, the later
+/// one is told by its fingerprint.
+#[derive(Debug, Clone, Default)]
+struct CallIds {
+    used: HashMap<String, String>,
+}
+
+impl CallIds {
+    fn fitting(&mut self, id: &str, model: &Model) -> String {
+        let fitting = call_id(id, model);
+        let first = self.used.entry(fitting.clone()).or_insert_with(|| id.to_owned());
+        if first == id { fitting } else { with_fingerprint(&fitting, id) }
+    }
+}
+
 fn call_id(id: &str, model: &Model) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if let Some((call, _)) = id.split_once('|') {
@@ -410,14 +427,19 @@ fn call_id(id: &str, model: &Model) -> String {
         if whole.len() <= LONGEST_CALL_ID {
             return whole;
         }
-        let hash = fingerprint(id);
-        let front: String = plain(call).chars().take(LONGEST_CALL_ID - hash.len() - 1).collect();
-        return format!("{front}_{hash}");
+        return with_fingerprint(&plain(call), id);
     }
     if model.provider == "openai" {
         return id.chars().take(LONGEST_CALL_ID).collect();
     }
     id.to_owned()
+}
+
+/// What a long id begins with, and what tells it from others.
+fn with_fingerprint(front: &str, id: &str) -> String {
+    let hash = fingerprint(id);
+    let front: String = front.chars().take(LONGEST_CALL_ID - hash.len() - 1).collect();
+    format!("{front}_{hash}")
 }
 
 /// Eight characters that differ for different texts (FNV-1a).

@@ -16,7 +16,7 @@ use crate::{
             messages::REASONING_FIELDS,
             response::{
                 calls::Calls,
-                chunk::{Choice, Chunk, Delta, Loose},
+                chunk::{Choice, Chunk, Delta, List, Loose},
             },
             tools::GrammarTools,
         },
@@ -98,7 +98,7 @@ impl Decoder {
         let of_choice = choice.and_then(|choice| choice.usage.container());
         self.usage(chunk.usage.container().or(of_choice), events);
         if let Some(choice) = choice {
-            self.choice(choice, events);
+            self.choice(choice, events)?;
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Decoder {
         }
     }
 
-    fn choice(&mut self, choice: &Choice<'_>, events: &mut Events) {
+    fn choice(&mut self, choice: &Choice<'_>, events: &mut Events) -> Result<(), Error> {
         let finish = choice.finish_reason.text();
         if !finish.is_empty() {
             finish.clone_into(&mut self.finish);
@@ -140,21 +140,23 @@ impl Decoder {
             let info = ResponseInfo { raw_stop_reason, ..ResponseInfo::default() };
             events.push_back(StreamEvent::Info(Box::new(info)));
         }
-        let Some(delta) = &choice.delta else { return };
+        let Some(delta) = choice.delta.get() else { return Ok(()) };
         self.reasoning(delta, events);
         for text in [delta.content.text(), delta.refusal.text()] {
             if !text.is_empty() {
                 self.text(text, events);
             }
         }
-        if let Some(pieces) = &delta.tool_calls {
+        let List(pieces) = &delta.tool_calls;
+        if !pieces.is_empty() {
             let blocks = &mut self.blocks;
             let mut open_block = || {
                 blocks.push(Block::Call);
                 blocks.len() - 1
             };
-            self.calls.take(pieces, &mut open_block, events);
+            self.calls.take(pieces, &mut open_block, events)?;
         }
+        Ok(())
     }
 
     fn text(&mut self, text: &str, events: &mut Events) {

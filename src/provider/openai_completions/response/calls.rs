@@ -1,16 +1,25 @@
 //! Puts together the tool calls of a response, whose pieces name their call by index, by id, or not at all.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::{
+    error::{Error, ErrorKind},
     message::ToolCall,
     partial_json::parse_arguments,
     provider::{
         driver::Events,
-        openai_completions::{response::chunk::CallDelta, tools::GrammarTools},
+        openai_completions::{
+            response::chunk::{CallDelta, Object},
+            tools::GrammarTools,
+        },
     },
     stream::StreamEvent,
 };
+
+/// More calls than a response has.
+const MOST_CALLS: usize = 1000;
 
 /// The calls of a response.
 #[derive(Debug)]
@@ -52,20 +61,30 @@ impl Calls {
     /// Takes the pieces of one delta. `open_block` gives the place of a new block.
     pub(super) fn take(
         &mut self,
-        pieces: &[Option<CallDelta<'_>>],
+        pieces: &[Object<CallDelta<'_>>],
         open_block: &mut dyn FnMut() -> usize,
         events: &mut Events,
-    ) {
+    ) -> Result<(), Error> {
         // Two pieces with one id and names of their own in one delta are two calls.
-        let mut seen: Vec<(usize, bool)> = Vec::new();
-        for piece in pieces.iter().flatten() {
+        let mut seen: HashSet<usize> = HashSet::new();
+        for piece in pieces.iter().filter_map(Object::get) {
             let names = !piece_name(piece).is_empty();
-            let repeats = |call: usize| names && seen.contains(&(call, true));
+            let repeats = |call: usize| names && seen.contains(&call);
             let call = self.find(piece).filter(|call| !repeats(*call));
-            let call = call.unwrap_or_else(|| self.open(piece, open_block(), events));
-            seen.push((call, names));
+            let call = match call {
+                Some(call) => call,
+                None if self.list.len() >= MOST_CALLS => {
+                    let message = format!("the response has more than {MOST_CALLS} tool calls");
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+                None => self.open(piece, open_block(), events),
+            };
+            if names {
+                seen.insert(call);
+            }
             self.extend(call, piece, events);
         }
+        Ok(())
     }
 
     /// Ends the call of a block.
@@ -118,11 +137,7 @@ impl Calls {
     }
 
     fn open(&mut self, piece: &CallDelta<'_>, block: usize, events: &mut Events) -> usize {
-        let mut id = piece.id.any_text().into_owned();
-        if !id.is_empty() && self.list.iter().any(|call| call.id == id) {
-            // Results name their call by its id, so no two may have the same.
-            id = format!("{id}_{}", self.list.len());
-        }
+        let id = self.unique_id(&piece.id.any_text());
         let name = piece_name(piece).to_owned();
         let late = (id.is_empty() || name.is_empty()).then(String::new);
         events.push_back(StreamEvent::ToolCallStart {
@@ -135,17 +150,27 @@ impl Calls {
         self.list.len() - 1
     }
 
+    /// An id that no other call has: results name their call by it.
+    fn unique_id(&self, id: &str) -> String {
+        let is_used = |id: &str| self.list.iter().any(|call| call.id == id);
+        if id.is_empty() || !is_used(id) {
+            return id.to_owned();
+        }
+        let mut numbered = (self.list.len()..).map(|number| format!("{id}_{number}"));
+        numbered.find(|id| !is_used(id)).unwrap_or_default()
+    }
+
     /// Adds what a piece brings to its call.
     fn extend(&mut self, call: usize, piece: &CallDelta<'_>, events: &mut Events) {
-        let open = &mut self.list[call];
-        if open.id.is_empty() {
-            open.id = piece.id.any_text().into_owned();
+        if self.list[call].id.is_empty() {
+            self.list[call].id = self.unique_id(&piece.id.any_text());
         }
+        let open = &mut self.list[call];
         if open.name.is_empty() {
             piece_name(piece).clone_into(&mut open.name);
         }
         open.index = open.index.or(piece.index.number());
-        let delta = match (&piece.custom, &piece.function) {
+        let delta = match (piece.custom.get(), piece.function.get()) {
             (Some(custom), _) => self.grammar_delta(call, custom.input.text()),
             (None, Some(function)) => function.arguments.any_text().into_owned(),
             (None, None) => String::new(),
@@ -177,8 +202,8 @@ impl Calls {
 }
 
 fn piece_name<'a>(piece: &'a CallDelta<'_>) -> &'a str {
-    let function = piece.function.as_ref().map_or("", |function| function.name.text());
-    let custom = piece.custom.as_ref().map_or("", |custom| custom.name.text());
+    let function = piece.function.get().map_or("", |function| function.name.text());
+    let custom = piece.custom.get().map_or("", |custom| custom.name.text());
     if function.is_empty() { custom } else { function }
 }
 

@@ -1,6 +1,6 @@
 //! A chunk of a response as it stands in the frame: texts are borrowed, and no field has to have the right type.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
@@ -39,7 +39,7 @@ pub(super) struct FirstChoice<'a> {
 #[serde(default)]
 pub(super) struct Choice<'a> {
     #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Object<Delta<'a>>,
     #[serde(borrow)]
     pub(super) finish_reason: Loose<'a>,
     #[serde(borrow)]
@@ -62,7 +62,7 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) reasoning_details: Loose<'a>,
     #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<Option<CallDelta<'a>>>>,
+    pub(super) tool_calls: List<CallDelta<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -75,9 +75,9 @@ pub(super) struct CallDelta<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Loose<'a>,
     #[serde(borrow)]
-    pub(super) function: Option<FunctionDelta<'a>>,
+    pub(super) function: Object<FunctionDelta<'a>>,
     #[serde(borrow)]
-    pub(super) custom: Option<CustomDelta<'a>>,
+    pub(super) custom: Object<CustomDelta<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -98,6 +98,14 @@ pub(super) struct CustomDelta<'a> {
     pub(super) input: Loose<'a>,
 }
 
+/// A value that is an object, if all is well; nothing for anything else.
+#[derive(Debug)]
+pub(super) struct Object<T>(Option<T>);
+
+/// A value that is a list of objects, if all is well; empty for anything else.
+#[derive(Debug)]
+pub(super) struct List<T>(pub(super) Vec<Object<T>>);
+
 /// A value that is a text, if all is well.
 #[derive(Debug, Default)]
 pub(super) enum Loose<'a> {
@@ -106,6 +114,25 @@ pub(super) enum Loose<'a> {
     Text(Cow<'a, str>),
     Number(u64),
     Other(Box<Value>),
+}
+
+impl<T> Object<T> {
+    /// The object.
+    pub(super) fn get(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+}
+
+impl<T> Default for Object<T> {
+    fn default() -> Object<T> {
+        Object(None)
+    }
+}
+
+impl<T> Default for List<T> {
+    fn default() -> List<T> {
+        List(Vec::new())
+    }
 }
 
 impl Loose<'_> {
@@ -175,8 +202,71 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
     }
 }
 
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<List<T>, D::Error> {
+        deserializer.deserialize_any(ListVisitor(PhantomData))
+    }
+}
+
 struct LooseVisitor;
 struct FirstChoiceVisitor;
+struct ObjectVisitor<T>(PhantomData<T>);
+struct ListVisitor<T>(PhantomData<T>);
+
+/// Takes null, numbers and texts for `$nothing`.
+macro_rules! without {
+    ($nothing:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+    };
+}
+
+/// Takes an object for `$nothing`.
+macro_rules! without_object {
+    ($nothing:expr) => {
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+            while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok($nothing)
+        }
+    };
+}
+
+/// Takes a list for `$nothing`.
+macro_rules! without_list {
+    ($nothing:expr) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($nothing)
+        }
+    };
+}
 
 impl<'de> Visitor<'de> for LooseVisitor {
     type Value = Loose<'de>;
@@ -233,15 +323,44 @@ impl<'de> Visitor<'de> for FirstChoiceVisitor {
         f.write_str("a list of choices")
     }
 
-    fn visit_unit<E>(self) -> Result<FirstChoice<'de>, E> {
-        Ok(FirstChoice::default())
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FirstChoice<'de>, A::Error> {
-        let Some(choice) = items.next_element::<Option<Choice<'de>>>()? else {
+        let Some(choice) = items.next_element::<Option<Object<Choice<'de>>>>()? else {
             return Ok(FirstChoice::default());
         };
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(FirstChoice { is_null: choice.is_none(), choice })
+        Ok(FirstChoice { is_null: choice.is_none(), choice: choice.and_then(|it| it.0) })
     }
+
+    without!(FirstChoice::default());
+    without_object!(FirstChoice::default());
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields)).map(|it| Object(Some(it)))
+    }
+
+    without!(Object(None));
+    without_list!(Object(None));
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<List<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(List)
+    }
+
+    without!(List(Vec::new()));
+    without_object!(List(Vec::new()));
 }

@@ -24,7 +24,9 @@ pub(super) fn read(reported: &Value, model: &Model) -> Usage {
         cache_read,
         cache_write,
         reasoning: Some(reasoning.unwrap_or(0)),
-        total_tokens: input + output + cache_read + cache_write,
+        total_tokens: [output, cache_read, cache_write]
+            .into_iter()
+            .fold(input, u64::saturating_add),
         ..Usage::default()
     };
     usage.price(&model.cost);
