@@ -12,9 +12,9 @@ mod codemode;
 mod conformance;
 mod field;
 mod handoff;
-mod models;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod models;
 mod openai_completions;
 mod partial_json;
 mod robust;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     error::{Error, ErrorKind},
     http::{HttpRequest, Method},
-    message::{AssistantMessage, Message},
+    message::Message,
     model::{Model, ThinkingBudgets, ThinkingLevel},
     provider::{
         ProviderOptions,
@@ -236,8 +236,7 @@ impl Render for Renderer<'_> {
         let model = self.converter.model;
         let first = self.leading + state.count;
         let ids = &mut state.ids;
-        let ready =
-            hand_over_part(messages, first, model, &mut |id, _| ids.fitting(id, model));
+        let ready = hand_over_part(messages, first, model, &mut |id, _| ids.fitting(id, model));
         let place = Place { is_head: false, systems: self.leading + state.systems };
         let mut converted = self.converter.convert(&ready, place)?;
         let is_all = is_tail && state.count == 0;
