@@ -41,10 +41,13 @@ fn main() -> Result<(), steerage::Error> {
     };
     let agent = Agent::new(Builtin::model(), options)?;
     let _subscription = agent.subscribe(|event, _signal| {
-        if let AgentEvent::ToolExecutionEnd { call, result, is_error, .. } = event {
-            let verdict = if *is_error { "failed" } else { "gave" };
-            let arguments = serde_json::to_string(&call.arguments)?;
-            println!("{} {arguments} {verdict} {:?}", call.name, result.content[0].as_text());
+        if let AgentEvent::TurnEnd { tool_results, .. } = event {
+            for result in tool_results.iter().filter_map(|message| message.as_tool_result()) {
+                println!(
+                    "{} gave {:?}, error: {}",
+                    result.tool_name, result.content, result.is_error
+                );
+            }
         }
         Ok(())
     });

@@ -131,6 +131,11 @@ mod usage;
 
 #[cfg(feature = "providers")]
 pub use crate::models::Models;
+/// The programs of the README are compiled and run with the documentation's.
+#[cfg(all(doctest, feature = "providers"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     agent::{

@@ -15,7 +15,10 @@ use std::{
 };
 
 use expect_test::{Expect, expect};
-use steerage::testing::server::{Request, Response, Server};
+use steerage::{
+    Message,
+    testing::server::{Request, Response, Server},
+};
 
 /// A program that takes longer hangs.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -260,7 +263,8 @@ fn while_it_works(line: &str) -> String {
     let (shown, code) = talk.end();
     assert_eq!(code, Some(0));
     let is_told = |it: &&str| !it.starts_with("> ") && !it.starts_with('(');
-    shown.lines().skip(1).filter(is_told).map(|line| format!("{line}\n")).collect()
+    let lines: Vec<&str> = shown.lines().skip(1).filter(is_told).collect();
+    lines.join("\n") + "\n"
 }
 
 #[test]
@@ -356,7 +360,7 @@ fn a_conversation_is_saved_and_loaded() {
     let shown = chat(&[], &format!("My name is Ada.\n/save {file}\n"));
     let again = chat(&[], &format!("/load {file}\nWhat is my name?\n/save {file}\n"));
     let (saved, _) = steerage::transcript::from_json(&fs::read_to_string(&file).unwrap()).unwrap();
-    let roles: Vec<&str> = saved.iter().map(|message| message.role()).collect();
+    let roles: Vec<&str> = saved.iter().map(Message::role).collect();
     expect![[r#"
         > My name is Ada.
         Your name is Ada. I will remember that.
@@ -505,6 +509,15 @@ fn the_command_line_is_checked() {
     .assert_eq(&all.join("\n"));
 }
 
+#[test]
+fn the_conversation_of_the_readme_is_a_real_one() {
+    let readme = include_str!("../../README.md");
+    let (_, shown) = readme.split_once("```text\n").unwrap();
+    let (shown, _) = shown.split_once("```\n").unwrap();
+    let script: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    assert_eq!(run("chat", &[], &(script.join("\n") + "\n")).0, shown);
+}
+
 /// The examples beside the chat.
 const SMALL: [&str; 6] = ["abort", "custom_messages", "hello", "low_level", "steer", "tools"];
 
@@ -514,7 +527,7 @@ fn the_small_examples_run_and_end() {
     for name in SMALL {
         let (shown, code) = run(name, &[], "");
         assert_eq!(code, Some(0), "{name}: {shown}");
-        all.push_str(&format!("== {name}\n{shown}"));
+        all.extend(["== ", name, "\n", &shown]);
     }
     expect![[r#"
         == abort
@@ -552,8 +565,8 @@ fn the_small_examples_run_and_end() {
               user: Thank you!
          assistant: You are welcome.
         == tools
-        calculate {"a":1,"operation":"divide","b":0} failed Some("division by zero")
-        calculate {"a":17,"operation":"multiply","b":23} gave Some("391")
+        calculate gave [Text(TextContent { text: "391", text_signature: None })], error: false
+        calculate gave [Text(TextContent { text: "division by zero", text_signature: None })], error: true
         That gave:
         - `calculate` (17, multiply, 23): 391
         - `calculate` (1, divide, 0) failed: division by zero
