@@ -42,11 +42,9 @@ fn main() -> Result<(), steerage::Error> {
     let agent = Agent::new(Builtin::model(), options)?;
     let _subscription = agent.subscribe(|event, _signal| {
         if let AgentEvent::TurnEnd { tool_results, .. } = event {
-            for result in tool_results.iter().filter_map(|message| message.as_tool_result()) {
-                println!(
-                    "{} gave {:?}, error: {}",
-                    result.tool_name, result.content, result.is_error
-                );
+            for message in tool_results {
+                let is_error = message.as_tool_result().is_some_and(|result| result.is_error);
+                println!("{}: {}", if is_error { "failed" } else { "result" }, message.text());
             }
         }
         Ok(())

@@ -76,14 +76,11 @@ impl Session {
             if is_done || self.shall_quit {
                 break;
             }
-            if self.run.is_none() {
-                self.screen.ask()?;
-            }
-            match inputs.recv() {
-                Ok(Input::Line(line)) => self.lines.push_back(line),
-                Ok(Input::Interrupt) => self.interrupt()?,
-                Ok(Input::Events) => self.show_events()?,
-                Ok(Input::End) | Err(_) => self.has_input_ended = true,
+            match self.next(inputs)? {
+                Input::Line(line) => self.lines.push_back(line),
+                Input::Interrupt => self.interrupt()?,
+                Input::Events => self.show_events()?,
+                Input::End => self.has_input_ended = true,
             }
         }
         if let Some(run) = &self.run {
@@ -91,6 +88,17 @@ impl Session {
             let _ = run.wait_timeout(Duration::from_secs(3));
         }
         Ok(())
+    }
+
+    /// Waits for what happens next, and shows that a line may be typed if there is nothing else to show.
+    fn next(&mut self, inputs: &Receiver<Input>) -> io::Result<Input> {
+        if let Ok(input) = inputs.try_recv() {
+            return Ok(input);
+        }
+        if self.run.is_none() {
+            self.screen.ask()?;
+        }
+        Ok(inputs.recv().unwrap_or(Input::End))
     }
 
     /// Does what the lines say. In a script most lines wait until the model is done.
