@@ -118,6 +118,7 @@ impl Bridge {
             }
             ("store", Some(key), value) => self.store(&key, value),
             ("load", Some(key), None) => Ok(Reply::Text(self.load(&key))),
+            ("frames", Some(frames), None) => Ok(Reply::Text(Some(stack::script_frames(&frames)))),
             ("exit", None, None) => {
                 self.finish(Ok(None));
                 Ok(Reply::Nothing)

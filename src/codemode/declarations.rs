@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::codemode::identifier::{identifier, is_identifier};
+use crate::codemode::identifier::identifiers;
 
 mod shape;
 mod tags;
@@ -27,8 +27,8 @@ const LONGEST_INPUT: usize = 16_000;
 
 /// Declares tools as the members of one constant `tools`.
 ///
-/// Of two tools with one name, or one identifier, the first is declared under it; the other stays reachable by its exact
-/// name if that differs.
+/// A name that is no identifier gets `_` for every character that does not fit; if that is taken, it is declared as it is,
+/// in quotation marks. Of two tools with one name the first is declared.
 ///
 /// # Examples
 ///
@@ -48,20 +48,12 @@ const LONGEST_INPUT: usize = 16_000;
 /// ```
 pub fn declarations(tools: &[Declared<'_>]) -> String {
     let mut text = String::from("declare const tools: {\n");
-    for (place, tool) in tools.iter().enumerate() {
-        let earlier = &tools[..place];
-        if earlier.iter().any(|other| other.name == tool.name) {
-            continue;
-        }
-        let plain = identifier(tool.name);
-        let is_taken = |other: &Declared<'_>| identifier(other.name) == plain;
-        let member = if earlier.iter().any(is_taken) {
-            if is_identifier(tool.name) {
-                continue;
-            }
-            quoted(tool.name)
-        } else {
-            plain
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+    for ((place, tool), id) in tools.iter().enumerate().zip(identifiers(&names)) {
+        let member = match id {
+            Some(id) => id.into_owned(),
+            None if names[..place].contains(&tool.name) => continue,
+            None => quoted(tool.name),
         };
         text.push_str(&doc_comment(tool.description, "  "));
         text.extend(["  ", &signature(&member, tool, 1), "\n"]);

@@ -6,7 +6,7 @@
   const { freeze, create, keys } = Object;
   const { isArray } = Array;
   const { isError } = Error;
-  const { stringify, parse } = JSON;
+  const { parse } = JSON;
   const plainObject = Object.prototype;
   const then = Promise.prototype.then;
   const wellFormed = String.prototype.toWellFormed;
@@ -19,7 +19,6 @@
 
   const MOST_STEPS = 2e8;
   const LONGEST = 1e7;
-  const LONGEST_MARKS = 1e5;
 
   const replaceMethod = (owner, name, make) => {
     const native = owner[name];
@@ -67,15 +66,37 @@
       },
     }));
   }
+  // Runs of combining marks are sorted by a quadratic method.
+  const MANY_MARKS = /\p{M}{1000}/u;
+  const test = RegExp.prototype.test;
   replaceMethod(String.prototype, "normalize", (native) => ({
     normalize(...form) {
       const text = asText(this, "normalize");
-      if (text.length > LONGEST_MARKS) {
-        throw new RangeError(`normalizing ${text.length} characters would take too long: do it piece by piece`);
+      if (apply(test, MANY_MARKS, [text])) {
+        throw new RangeError("a text with a thousand combining marks in a row cannot be normalized");
       }
       return apply(native, text, form);
     },
   }));
+  replaceMethod(String, "raw", () => ({
+    raw(template, ...values) {
+      const { raw } = template;
+      let text = "";
+      for (let place = 0; place < raw.length; place++) {
+        text += (place > 0 && place <= values.length ? values[place - 1] : "") + raw[place];
+      }
+      return text;
+    },
+  }));
+  // With a function to call for every value the engine can be interrupted: a few lists in lists may stand for billions.
+  const same = (key, value) => value;
+  replaceMethod(JSON, "stringify", (native) => ({
+    stringify(value, replacer, space) {
+      const replace = typeof replacer === "function" || isArray(replacer) ? replacer : same;
+      return native(value, replace, space);
+    },
+  }));
+  const { stringify } = JSON;
 
   const refuseLong = (list) => {
     if (isObject(list) && list.length > LONGEST) {
@@ -163,11 +184,11 @@
   const members = create(null);
   const index = [];
   for (const { id, name, description } of listed) {
+    if (name in members) continue;
     const tool = member(name);
-    if (!(name in members)) defineProperty(members, name, { value: tool, enumerable: true });
-    if (id in members && id !== name) continue;
-    if (!(id in members)) defineProperty(members, id, { value: tool, enumerable: true });
-    index[index.length] = freeze({ name: id, description });
+    defineProperty(members, name, { value: tool, enumerable: true });
+    if (id !== null && id !== name) defineProperty(members, id, { value: tool, enumerable: true });
+    index[index.length] = freeze({ name: id ?? name, description });
   }
   freeze(members);
   freeze(index);
@@ -192,10 +213,11 @@
     if (index.length > 20) return "ALL_TOOLS lists what there is";
     return `there are: ${index.map(({ name }) => name).join(", ")}`;
   };
-  const quiet = (key) => typeof key === "symbol" || key === "then" || key === "toJSON" || key in plainObject;
+  const quiet = (key) => typeof key === "symbol" || key === "then" || key === "toJSON";
   const tools = new Proxy(members, freeze({
     get(target, key) {
       if (key in target) return target[key];
+      if (key in plainObject) return plainObject[key];
       if (quiet(key)) return undefined;
       throw new TypeError(`tools.${key} does not exist; ${hint(key)}`);
     },
@@ -207,9 +229,10 @@
   // ---- output ----
 
   const errorText = (error) => {
-    const stack = error.stack;
+    const { stack } = error;
+    const frames = typeof stack === "string" ? bridge("frames", clean(stack)) : "";
     const head = `${error.name}: ${error.message}`;
-    return typeof stack === "string" && stack !== "" ? `${head}\n${stack}` : head;
+    return frames === "" ? head : `${head}\n${frames}`;
   };
   const shown = (value) => {
     if (typeof value === "string") return value;

@@ -20,7 +20,7 @@ use crate::{
         bridge::Bridge,
         calls::{How, Settled},
         execution::{ScriptError, ScriptErrorKind},
-        identifier::identifier,
+        identifier::identifiers,
         sandbox::{Letter, ScriptTool, Shared, Task},
         stack::{self, AFTER, BEFORE, PRELUDE, SCRIPT},
     },
@@ -213,8 +213,10 @@ fn never_settles() -> ScriptError {
 
 /// What the prelude needs to know of the tools.
 fn setup(tools: &[ScriptTool]) -> String {
-    let listed = tools.iter().map(|tool| {
-        json!({"id": identifier(&tool.name), "name": tool.name, "description": tool.description})
-    });
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let listed = identifiers(&names)
+        .into_iter()
+        .zip(tools)
+        .map(|(id, tool)| json!({"id": id, "name": tool.name, "description": tool.description}));
     serde_json::Value::Array(listed.collect()).to_string()
 }

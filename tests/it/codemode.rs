@@ -9,6 +9,8 @@ use steerage::{
 };
 
 mod agent;
+mod escape;
+mod limits;
 mod script;
 
 /// A tool of a test host.
