@@ -9,6 +9,7 @@ use steerage::{
 };
 
 mod agent;
+mod declare;
 mod escape;
 mod limits;
 mod script;

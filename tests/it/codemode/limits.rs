@@ -2,6 +2,7 @@
 
 use std::{
     sync::{Arc, Barrier, Mutex, mpsc},
+    thread,
     time::Duration,
 };
 
@@ -449,7 +450,7 @@ fn a_hundred_scripts_run_at_once() {
     let threads: Vec<_> = (0..100)
         .map(|number| {
             let (sandbox, barrier) = (sandbox.clone(), barrier.clone());
-            std::thread::spawn(move || {
+            thread::Builder::new().spawn(move || {
                 // Every script waits for all others in a call.
                 let host = Host::new().with("meet", move |_, _| {
                     barrier.wait();
@@ -458,7 +459,8 @@ fn a_hundred_scripts_run_at_once() {
                 sandbox.execute("return tools.meet()", Arc::new(host), &AbortSignal::never())
             })
         })
-        .collect();
+        .collect::<Result<_, _>>()
+        .unwrap();
     for (number, thread) in threads.into_iter().enumerate() {
         assert_eq!(thread.join().unwrap().result, Ok(Some(json!(number))));
     }

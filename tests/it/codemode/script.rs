@@ -114,7 +114,7 @@ fn images_are_checked_by_their_bytes() {
     ] {
         check(
             &format!("try {{ image({source}) }} catch (e) {{ return e.message }}"),
-            &format!("{:?}", message),
+            &format!("{message:?}"),
         );
     }
 }
