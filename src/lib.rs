@@ -81,6 +81,9 @@
 //! - Dropping a handle blocks.
 //! - A key shows up in an error, a log line or `Debug` output.
 //!
+//! The log lines are this crate's. `ureq` underneath writes lines of its own through the `log` crate, URLs at the level
+//! `debug` and bytes at `trace`: leave `ureq` and `ureq_proto` at `info`.
+//!
 //! # Features
 //!
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool

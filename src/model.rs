@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{Error, ErrorKind},
-    secret,
+    secret::{self, shown_json, shown_value},
     usage::Prices,
 };
 
@@ -213,12 +213,15 @@ impl fmt::Debug for Model {
             .field("context_window", &self.context_window)
             .field("max_tokens", &self.max_tokens)
             .field("headers", &secret::shown(&self.headers))
-            .field("sampling_params", &self.sampling_params)
-            .field("sampling_params_by_thinking_level", &self.sampling_params_by_thinking_level)
-            .field("prompt_cache", &self.prompt_cache)
-            .field("input_limits", &self.input_limits)
-            .field("compat", &self.compat)
-            .field("extra", &self.extra)
+            .field("sampling_params", &self.sampling_params.as_ref().map(shown_json))
+            .field(
+                "sampling_params_by_thinking_level",
+                &self.sampling_params_by_thinking_level.as_ref().map(shown_json),
+            )
+            .field("prompt_cache", &self.prompt_cache.as_ref().map(shown_value))
+            .field("input_limits", &self.input_limits.as_ref().map(shown_value))
+            .field("compat", &shown_json(&self.compat))
+            .field("extra", &shown_json(&self.extra))
             .finish()
     }
 }

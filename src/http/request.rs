@@ -4,7 +4,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
-use crate::secret::{Secret, sounds_secret, without_query};
+use crate::secret::{Secret, secrets_of_url, sounds_secret, without_query};
 
 /// One request.
 #[derive(Clone, Default)]
@@ -79,10 +79,10 @@ impl HttpRequest {
         sounds_secret(name) || self.secret_headers.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the keys that the headers hold: each whole, without the word before it (`Bearer`), and the password in it
-    /// (`Basic`).
+    /// Returns the keys that the URL and the headers hold: of a header the whole, what stands behind its first word
+    /// (`Bearer`), and the password in it (`Basic`).
     pub fn secrets(&self) -> Vec<Secret> {
-        let mut secrets = Vec::new();
+        let mut secrets = secrets_of_url(&self.url);
         for (_, value) in self.headers.iter().filter(|(name, _)| self.is_secret(name)) {
             if let Some((scheme, bare)) = value.split_once(' ') {
                 secrets.push(Secret::new(bare.trim()));

@@ -286,7 +286,13 @@ impl<D: FrameDecoder> ProviderStream<D> {
                 }
             }
             Ok(()) => {}
-            Err(error) => self.fail(error),
+            Err(error) => {
+                let error = match &self.state {
+                    State::Reading(response) => named(error, response),
+                    _ => error,
+                };
+                self.fail(error);
+            }
         }
     }
 
@@ -299,10 +305,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         self.decoder.fail(&error, &mut self.events);
         self.events.push_back(match error.kind() {
             ErrorKind::Aborted => StreamEvent::aborted(),
-            _ => {
-                let text = scrub(error.message(), &self.context.secrets);
-                StreamEvent::failed(&Error::from_failure(error.failure().clone(), text))
-            }
+            _ => StreamEvent::failed(&error),
         });
         self.state = State::Ended(None);
     }
@@ -382,6 +385,38 @@ fn named(error: Error, response: &HttpResponse) -> Error {
     Error::from_failure(failure, error.message())
 }
 
+/// Takes the keys of the request out of what a server says about it. Content is the model's and stays as it is.
+fn clean(event: &mut StreamEvent, secrets: &[Secret]) {
+    let clean = |text: &mut String| *text = scrub(text, secrets);
+    match event {
+        StreamEvent::Error { message, failure } => {
+            clean(message);
+            failure.code.iter_mut().chain(&mut failure.request_id).for_each(clean);
+        }
+        StreamEvent::Info(info) => {
+            let texts =
+                [&mut info.response_id, &mut info.response_model, &mut info.raw_stop_reason];
+            texts.into_iter().flatten().for_each(clean);
+            for note in &mut info.diagnostics {
+                note.error
+                    .iter_mut()
+                    .chain(&mut note.details)
+                    .for_each(|it| clean_json(it, secrets));
+            }
+        }
+        _ => (),
+    }
+}
+
+fn clean_json(value: &mut Value, secrets: &[Secret]) {
+    match value {
+        Value::String(text) => *text = scrub(text, secrets),
+        Value::Array(items) => items.iter_mut().for_each(|it| clean_json(it, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| clean_json(it, secrets)),
+        _ => (),
+    }
+}
+
 fn silent(response: &HttpResponse, limit: Option<Duration>) -> Error {
     let message = format!(
         "{} sent no event within {} s, although the connection is open",
@@ -398,7 +433,8 @@ impl<D: FrameDecoder> Iterator for ProviderStream<D> {
         if self.events.is_empty() {
             self.advance();
         }
-        let event = self.events.pop_front()?;
+        let mut event = self.events.pop_front()?;
+        clean(&mut event, &self.context.secrets);
         self.look_ahead();
         Some(event)
     }

@@ -93,10 +93,11 @@ impl Headers {
     }
 }
 
-/// Appends `path` to a base URL, before its query.
+/// Appends `path` to a base URL, before its query; the path may have one of its own.
 pub(crate) fn endpoint(base_url: &str, path: &str) -> String {
+    let sign = if path.contains('?') { '&' } else { '?' };
     match base_url.split_once('?') {
-        Some((base, query)) => format!("{}{path}?{query}", base.trim_end_matches('/')),
+        Some((base, query)) => format!("{}{path}{sign}{query}", base.trim_end_matches('/')),
         None => format!("{}{path}", base_url.trim_end_matches('/')),
     }
 }

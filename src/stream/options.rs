@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::Error,
     model::{Model, ThinkingBudgets, ThinkingLevel},
-    secret::{Secret, shown},
+    secret::{Secret, shown, shown_json},
 };
 
 /// What a request says beside model and messages. Every field has a default and providers ignore what they cannot use.
@@ -167,17 +167,17 @@ impl fmt::Debug for StreamOptions {
             .field("tool_choice", &self.tool_choice)
             .field("api_key", &self.api_key)
             .field("headers", &shown(pairs(&self.headers)))
-            .field("sampling_params", &self.sampling_params)
+            .field("sampling_params", &self.sampling_params.as_ref().map(shown_json))
             .field("cache_retention", &self.cache_retention)
             .field("session_id", &self.session_id)
             .field("transport", &self.transport)
             .field("max_retries", &self.max_retries)
             .field("max_retry_delay_ms", &self.max_retry_delay_ms)
             .field("timeout", &self.timeout)
-            .field("metadata", &self.metadata)
+            .field("metadata", &self.metadata.as_ref().map(shown_json))
             .field("identity", &self.identity)
             .field("disable_continuation", &self.disable_continuation)
-            .field("native", &self.native)
+            .field("native", &self.native.as_ref().map(shown_json))
             .field("env", &shown(pairs(&self.env)))
             .field("hooks", &self.hooks)
             .finish()

@@ -21,6 +21,7 @@ mod robust;
 mod saved;
 mod schema;
 mod scripted;
+mod secrets;
 mod server;
 mod sse;
 mod tidy;

@@ -24,6 +24,7 @@ use crate::{
             tools::{self, WireTool},
         },
         driver::Call,
+        headers::endpoint,
         kept::{self, Render},
     },
     secret::Secret,
@@ -116,7 +117,7 @@ pub(super) fn prepare(
         kept::render(&renderer, model, rest, transcript.memo(), json)
     })?;
     let (payload, body) = kept::for_hook(body, &options.hooks)?;
-    let url = format!("{}{PATH}", model.base_url.trim_end_matches('/'));
+    let url = endpoint(&model.base_url, PATH);
     let http = HttpRequest {
         headers,
         first_byte_timeout: options.timeout,
