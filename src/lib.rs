@@ -36,17 +36,11 @@
 //! A layer may use those below it; a test checks the arrows.
 //!
 //! ```text
-//!  L6  builtin   codemode                                       built on the agent
-//!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
-//!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
-//!  L3  provider, models; http (private) under them              one folder for each wire API
-//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
-//!  L1  sse   partial_json   schema   transcript                 pure
-//!  L6  builtin   mcp::servers                                   built on the agent
+//!  L6  builtin   codemode   mcp::servers                        built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
-//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)
+//!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
 //!  L1  sse   partial_json   schema   transcript   jsonrpc       pure
 //!  L0  message   model   usage   error   secret                 pure
 //!      abort, thread, clock                                     beside L0
@@ -87,8 +81,8 @@
 //! # Features
 //!
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
-//! arguments) are on by default; `codemode` (scripts of the model) is not. Without them the crate is the agent, its loop, tools and the scripted model.
-//! arguments) are on by default; `mcp` (servers of the Model Context Protocol as tools) is not. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default; `codemode` (scripts of the model) and `mcp` (servers of the Model Context Protocol as
+//! tools) are not. Without them the crate is the agent, its loop, tools and the scripted model.
 #![warn(
     missing_docs,
     clippy::unwrap_used,
@@ -159,7 +153,7 @@ pub use crate::{
     },
     tool::{
         ExecutionMode, PrepareArguments, ReplayPolicy, Tool, ToolContext, ToolError, ToolHandler,
-        ToolOutcome, ToolPool, ToolResult,
+        ToolHints, ToolOutcome, ToolPool, ToolResult,
     },
     usage::{Cost, PriceTier, Prices, Usage},
 };

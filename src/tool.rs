@@ -21,9 +21,10 @@ use crate::{
 };
 
 mod context;
+mod hints;
 mod pool;
 
-pub use crate::tool::{context::ToolContext, pool::ToolPool};
+pub use crate::tool::{context::ToolContext, hints::ToolHints, pool::ToolPool};
 pub(crate) use crate::tool::{
     context::{NestedCall, NestedCalls},
     pool::while_blocked,
@@ -82,6 +83,7 @@ struct Inner {
     constrained_sampling: Option<ConstrainedSampling>,
     execution: Option<ExecutionMode>,
     replay: ReplayPolicy,
+    hints: ToolHints,
     time_limit: Option<Duration>,
     prepare_arguments: Option<PrepareArguments>,
     handler: Arc<dyn ToolHandler>,
@@ -228,6 +230,7 @@ impl Tool {
                 constrained_sampling: None,
                 execution: None,
                 replay: ReplayPolicy::default(),
+                hints: ToolHints::default(),
                 time_limit: None,
                 prepare_arguments: None,
                 handler,
@@ -263,6 +266,12 @@ impl Tool {
     #[must_use]
     pub fn replay(self, policy: ReplayPolicy) -> Tool {
         self.with(|inner| inner.replay = policy)
+    }
+
+    /// Says what it does to the world, for rules of approval. Default: unsaid.
+    #[must_use]
+    pub fn hints(self, hints: ToolHints) -> Tool {
+        self.with(|inner| inner.hints = hints)
     }
 
     /// Limits how long a call may take; passing it fires the call's own signal. Default: no limit.
@@ -323,6 +332,11 @@ impl Tool {
     /// What may be done with a call whose outcome is unknown after a crash.
     pub fn replay_policy(&self) -> ReplayPolicy {
         self.inner.replay
+    }
+
+    /// What it does to the world, as far as its maker says.
+    pub fn said_hints(&self) -> ToolHints {
+        self.inner.hints
     }
 
     /// What a model is told of it.

@@ -11,11 +11,16 @@ use crate::{
     jsonrpc::Message,
 };
 
+mod http;
 pub mod memory;
 mod process;
 mod stdio;
 
-pub use crate::mcp::transport::stdio::{StderrSink, Stdio, StdioOptions};
+pub(crate) use crate::mcp::transport::http::patient_client;
+pub use crate::mcp::transport::{
+    http::{Authorization, Http, HttpServerOptions, Reconnect, Refusal},
+    stdio::{StderrSink, Stdio, StdioOptions},
+};
 
 /// The code of a [`Failure`](crate::Failure) of a request to a session that the server does not know any more.
 pub const SESSION_LOST: &str = "session_lost";

@@ -8,6 +8,10 @@ use steerage::AbortSignal;
 mod client;
 mod jsonrpc;
 #[cfg(unix)]
+mod official;
+#[cfg(unix)]
+mod servers;
+#[cfg(unix)]
 mod stdio;
 
 /// Long enough for everything that has to happen, and only used up by a failure.

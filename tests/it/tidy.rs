@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tool", 2),
     ("http", 3),
     ("mcp", 3),
+    ("mcp/servers", 6),
     ("provider", 3),
     ("models", 3),
     ("image", 3),
@@ -161,7 +162,13 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 fn top_module(path: &Path) -> String {
     let inside = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap();
     let first = inside.components().next().unwrap().as_os_str().to_string_lossy();
-    first.trim_end_matches(".rs").to_owned()
+    let first = first.trim_end_matches(".rs");
+    // A part of a module may have a layer of its own.
+    let whole = inside.with_extension("");
+    let parts: Vec<_> =
+        whole.components().take(2).map(|part| part.as_os_str().to_string_lossy()).collect();
+    let nested = parts.join("/");
+    if layer_of(&nested).is_some() { nested } else { first.to_owned() }
 }
 
 fn layer_of(module: &str) -> Option<u8> {
