@@ -5,7 +5,7 @@
 
 use std::{
     convert::Infallible,
-    fmt,
+    fmt, mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,7 +16,10 @@ use std::{
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
-use crate::thread::{self, timer};
+use crate::thread::{
+    self,
+    timer::{self, Alarm},
+};
 
 /// Fires an [`AbortSignal`]. Dropping the controller fires nothing.
 #[derive(Clone, Default)]
@@ -68,6 +71,8 @@ struct State {
     next_hook: u64,
     /// Keeps the hook on the parent in place as long as this signal lives.
     parent: Option<AbortHook>,
+    /// Deadlines, which nobody needs any more when the signal has fired or is gone.
+    alarms: Vec<Alarm>,
 }
 
 impl AbortController {
@@ -95,11 +100,15 @@ impl AbortController {
     /// Fires the signal when `deadline` is reached, unless it fired before.
     pub fn abort_at(&self, deadline: Instant) {
         let signal = Arc::downgrade(&self.signal.inner);
-        timer::at(deadline, move || {
+        let alarm = timer::at(deadline, move || {
             if let Some(inner) = signal.upgrade() {
                 AbortSignal { inner }.fire();
             }
         });
+        let mut state = self.signal.inner.state.lock();
+        if state.sender.is_some() {
+            state.alarms.push(alarm);
+        }
     }
 }
 
@@ -173,7 +182,13 @@ impl AbortSignal {
 
     fn with_parent(parent: Option<AbortSignal>) -> AbortSignal {
         let (sender, receiver) = bounded(0);
-        let state = State { sender: Some(sender), hooks: Vec::new(), next_hook: 0, parent: None };
+        let state = State {
+            sender: Some(sender),
+            hooks: Vec::new(),
+            next_hook: 0,
+            parent: None,
+            alarms: Vec::new(),
+        };
         AbortSignal {
             inner: Arc::new(Inner {
                 aborted: AtomicBool::new(false),
@@ -185,13 +200,13 @@ impl AbortSignal {
     }
 
     fn fire(&self) {
-        let (hooks, sender) = {
+        let (hooks, sender, alarms) = {
             let mut state = self.inner.state.lock();
             let Some(sender) = state.sender.take() else { return };
             self.inner.aborted.store(true, Ordering::Release);
-            (std::mem::take(&mut state.hooks), sender)
+            (mem::take(&mut state.hooks), sender, mem::take(&mut state.alarms))
         };
-        drop(sender);
+        drop((sender, alarms));
         for (_, hook) in hooks {
             // One that panics must not keep the others from being told.
             let _ = thread::catch(hook);

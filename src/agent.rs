@@ -11,7 +11,7 @@ use crate::{
     agent::{
         core::{AgentQueue, Core, State},
         listeners::Listener,
-        run::{RunState, refuse_deadlock},
+        run::RunState,
         worker::Job,
     },
     agent_loop::{
@@ -23,7 +23,7 @@ use crate::{
     message::{AssistantMessage, Message, MessageContent, SystemMessage, ToolCall, now_ms, shared},
     model::Model,
     stream::default_stream_fn,
-    thread::{lineage::Lineage, timer},
+    thread::timer,
     tool::{NestedCall, Tool, ToolError, ToolOutcome, while_blocked},
     transcript::current_system,
 };
@@ -160,7 +160,7 @@ impl Agent {
         let (run, job) = {
             let mut state = core.state.lock();
             refuse_active(&state)?;
-            let run = RunState::new(core.id, state.options.deadline);
+            let run = RunState::new(state.options.deadline);
             let config = config_of(core, &state, &run)?;
             let start = begin(&mut state)?;
             state.active = Some(run.clone());
@@ -169,11 +169,11 @@ impl Agent {
                 messages: state.messages.to_vec(),
                 tools: state.options.tools.clone(),
             };
-            let line = Lineage::of(core.id);
+            let line = run.line();
             (run.clone(), Job { core: core.clone(), run, start, context, config, line })
         };
         if let Err(error) = core.dispatch(job) {
-            core.end_run();
+            core.end_run(|| ());
             return Err(error);
         }
         Ok(Run { state: run })
@@ -205,10 +205,11 @@ impl Agent {
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<bool, Error> {
         let core = self.core();
-        if core.state.lock().active.is_none() {
-            return Ok(true);
+        let active = core.state.lock().active.clone();
+        match active {
+            None => return Ok(true),
+            Some(run) => run.refuse_deadlock()?,
         }
-        refuse_deadlock(core.id)?;
         Ok(while_blocked(|| {
             let mut state = core.state.lock();
             while state.active.is_some() {
@@ -250,7 +251,7 @@ impl Agent {
         F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError> + Send + 'static,
     {
         let listener = self.core().add_listener(|id| Listener::start(id, listener));
-        Subscription::new(self.core(), listener)
+        Subscription::new(self.core(), &listener)
     }
 
     /// Returns an observer: a queue of the events from now on that never holds a run up.

@@ -1,10 +1,26 @@
 //! Named threads and the one timer thread. Everything that starts a thread in this crate does it here.
 
-use std::{any::Any, io, mem, panic, thread};
+use std::{any::Any, io, mem, panic, process, thread};
 
 pub(crate) mod hand_over;
 pub(crate) mod lineage;
 pub(crate) mod timer;
+
+/// The process that something belongs to: after a fork the child has its memory but not its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Home(u32);
+
+impl Home {
+    /// This process.
+    pub(crate) fn here() -> Home {
+        Home(process::id())
+    }
+
+    /// Whether it is this process.
+    pub(crate) fn is_here(self) -> bool {
+        self == Home::here()
+    }
+}
 
 /// Starts a detached thread with `name` (Linux shows its first 15 bytes).
 ///

@@ -27,7 +27,7 @@ mod pool;
 pub use crate::tool::{context::ToolContext, hints::ToolHints, pool::ToolPool};
 pub(crate) use crate::tool::{
     context::{NestedCall, NestedCalls},
-    pool::while_blocked,
+    pool::{Job, while_blocked},
 };
 
 /// What a failing tool returns: any error, or a text. The model sees its text.

@@ -27,7 +27,7 @@ use crate::{
     message::Message,
     model::Model,
     stream::{LiveMessage, RequestMemo},
-    thread::lineage,
+    thread::{Home, lineage},
 };
 
 static NEXT_AGENT: AtomicU64 = AtomicU64::new(1);
@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) follow_ups: Queue,
     pub(super) active: Option<Arc<RunState>>,
     /// The worker thread's work; it ends when this is dropped with the core.
-    pub(super) worker: Option<Sender<Job>>,
+    pub(super) worker: Option<(Home, Sender<Job>)>,
     /// In the order of their ids.
     listeners: Vec<Arc<Listener>>,
     observers: Vec<Arc<Observer>>,

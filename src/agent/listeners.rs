@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     event::AgentEvent,
     thread::{
-        self,
+        self, Home,
         hand_over::{self, Receiver, Sender},
         lineage,
     },
@@ -26,7 +26,9 @@ use crate::{
 #[must_use = "dropping the subscription unsubscribes the listener"]
 pub struct Subscription {
     core: Weak<Core>,
-    listener: Arc<Listener>,
+    /// Not the listener itself, whose thread shall end with the agent even if the subscription is kept.
+    listener: u64,
+    active: Arc<AtomicBool>,
     kept: bool,
 }
 
@@ -37,6 +39,9 @@ pub(super) struct Listener {
     /// One delivery at a time: the run waits for its answer before the next.
     deliveries: Sender<Delivery>,
     answers: Receiver<Result<(), Error>>,
+    home: Home,
+    /// Whether its thread could be started.
+    started: bool,
 }
 
 /// Events on their way to a listener.
@@ -57,8 +62,13 @@ struct Actor<F> {
 }
 
 impl Subscription {
-    pub(super) fn new(core: &Arc<Core>, listener: Arc<Listener>) -> Subscription {
-        Subscription { core: Arc::downgrade(core), listener, kept: false }
+    pub(super) fn new(core: &Arc<Core>, listener: &Listener) -> Subscription {
+        Subscription {
+            core: Arc::downgrade(core),
+            listener: listener.id,
+            active: listener.active.clone(),
+            kept: false,
+        }
     }
 
     /// Takes the listener off. An event that it is just at is finished; none comes after. Works inside the listener too.
@@ -77,9 +87,9 @@ impl Drop for Subscription {
         if self.kept {
             return;
         }
-        self.listener.active.store(false, Ordering::Release);
+        self.active.store(false, Ordering::Release);
         if let Some(core) = self.core.upgrade() {
-            core.remove_listener(self.listener.id);
+            core.remove_listener(self.listener);
         }
     }
 }
@@ -90,36 +100,36 @@ impl Listener {
     where
         F: FnMut(&AgentEvent, &AbortSignal) -> Result<(), ToolError> + Send + 'static,
     {
-        let (delivery_sender, delivery_receiver) = hand_over::channel();
-        let (answer_sender, answer_receiver) = hand_over::channel();
+        let (deliveries, delivered) = hand_over::channel();
+        let (answer, answers) = hand_over::channel();
         let active = Arc::new(AtomicBool::new(true));
-        let listener = Arc::new(Listener {
-            id,
-            active: active.clone(),
-            deliveries: delivery_sender,
-            answers: answer_receiver,
-        });
-        let actor = Actor {
-            active,
-            deliveries: delivery_receiver,
-            answers: answer_sender.clone(),
-            callback,
-        };
-        if let Err(error) = thread::spawn(&format!("listener-{id}"), move || actor.run()) {
-            let message = "the listener's thread could not be started";
-            let _ = answer_sender
-                .send(Err(Error::new(ErrorKind::Configuration, message).with_source(error)));
-        }
-        listener
+        let actor =
+            Actor { active: active.clone(), deliveries: delivered, answers: answer, callback };
+        let started = thread::spawn(&format!("listener-{id}"), move || actor.run()).is_ok();
+        Arc::new(Listener { id, active, deliveries, answers, home: Home::here(), started })
     }
 
     /// Hands events over; false if the listener takes none any more.
     pub(super) fn post(&self, delivery: Delivery) -> bool {
-        self.active.load(Ordering::Acquire) && self.deliveries.send(delivery).is_ok()
+        let is_active = self.active.load(Ordering::Acquire);
+        is_active && (self.missing().is_some() || self.deliveries.send(delivery).is_ok())
+    }
+
+    /// Why there is no thread that could take events. It must not look as if all was told.
+    fn missing(&self) -> Option<&'static str> {
+        if !self.started {
+            return Some("the listener's thread could not be started");
+        }
+        (!self.home.is_here()).then_some(
+            "the listener's thread is in the process that this one was forked from: subscribe again",
+        )
     }
 
     /// Waits until the listener is done with what was posted.
     pub(super) fn settle(&self) -> Result<(), Error> {
+        if let Some(why) = self.missing() {
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
         // A thread that is gone has dropped its sender, which settles the delivery.
         self.answers.recv().unwrap_or(Ok(()))
     }
@@ -157,6 +167,6 @@ where
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("listener", &self.listener.id).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("listener", &self.listener).finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     event::AgentEvent,
     stream::StreamEvent,
     thread::{self, timer},
+    tool::while_blocked,
 };
 
 /// A reader of events that never holds a run up.
@@ -119,6 +120,15 @@ impl Events {
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Option<AgentEvent> {
+        let at_once = self.try_next();
+        if at_once.is_some() || self.is_closed() {
+            return at_once;
+        }
+        // A tool may wait here for what an agent of its own tells.
+        while_blocked(|| self.wait_blocked(deadline))
+    }
+
+    fn wait_blocked(&self, deadline: Option<Instant>) -> Option<AgentEvent> {
         let mut state = self.shared.state.lock();
         loop {
             state.woken = false;

@@ -16,7 +16,11 @@ use crate::{
     agent_loop::{LoopEnd, LoopResult, SoftStop},
     error::{Error, ErrorKind, Failure},
     message::{AssistantMessage, Message, StopReason},
-    thread::{lineage, timer},
+    thread::{
+        Home,
+        lineage::{self, Lineage, Mark},
+        timer::{self, Alarm},
+    },
     tool::while_blocked,
     usage::Usage,
 };
@@ -64,10 +68,13 @@ pub enum RunEnd {
 }
 
 pub(super) struct RunState {
-    agent: u64,
+    mark: Arc<Mark>,
+    home: Home,
     controller: AbortController,
     pub(super) stop: SoftStop,
     deadline_passed: AtomicBool,
+    /// The deadline, until the run has ended.
+    alarm: Mutex<Option<Alarm>>,
     outcome: Mutex<Option<Arc<RunOutcome>>>,
     done: Condvar,
 }
@@ -123,18 +130,20 @@ impl Run {
 }
 
 impl RunState {
-    pub(super) fn new(agent: u64, deadline: Option<Duration>) -> Arc<RunState> {
+    pub(super) fn new(deadline: Option<Duration>) -> Arc<RunState> {
         let state = Arc::new(RunState {
-            agent,
+            mark: Arc::default(),
+            home: Home::here(),
             controller: AbortController::new(),
             stop: SoftStop::default(),
             deadline_passed: AtomicBool::new(false),
+            alarm: Mutex::default(),
             outcome: Mutex::new(None),
             done: Condvar::new(),
         });
         if let Some(deadline) = deadline.and_then(timer::after) {
             let run = Arc::downgrade(&state);
-            timer::at(deadline, move || {
+            let alarm = timer::at(deadline, move || {
                 if let Some(run) = run.upgrade()
                     && !run.signal().is_aborted()
                 {
@@ -142,12 +151,21 @@ impl RunState {
                     run.abort();
                 }
             });
+            *state.alarm.lock() = Some(alarm);
         }
         state
     }
 
+    /// The line of a run that this thread starts.
+    pub(super) fn line(&self) -> Arc<Lineage> {
+        Lineage::of(&self.mark)
+    }
+
     pub(super) fn abort(&self) {
-        self.controller.abort();
+        // A process that was forked off shares the sockets of the run, which goes on in the parent.
+        if self.home.is_here() {
+            self.controller.abort();
+        }
     }
 
     pub(super) fn signal(&self) -> AbortSignal {
@@ -160,14 +178,31 @@ impl RunState {
             outcome.failure = Some(Failure::new(ErrorKind::Limit));
         }
         *self.outcome.lock() = Some(Arc::new(outcome));
+        self.mark.end();
         self.done.notify_all();
+        let alarm = self.alarm.lock().take();
+        drop(alarm);
+    }
+
+    /// Waiting for a run on a thread that it waits for would never end.
+    pub(super) fn refuse_deadlock(&self) -> Result<(), Error> {
+        if lineage::serves(&self.mark) {
+            let message =
+                "a listener, hook or tool cannot wait for the run that waits for it: return first";
+            return Err(Error::new(ErrorKind::WouldDeadlock, message));
+        }
+        if !self.home.is_here() {
+            let message = "the run is at work in the process that this one was forked from: make a new agent here";
+            return Err(Error::new(ErrorKind::WouldDeadlock, message));
+        }
+        Ok(())
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<Option<RunOutcome>, Error> {
         if let Some(outcome) = &*self.outcome.lock() {
             return Ok(Some((**outcome).clone()));
         }
-        refuse_deadlock(self.agent)?;
+        self.refuse_deadlock()?;
         let outcome = while_blocked(|| {
             let mut outcome = self.outcome.lock();
             while outcome.is_none() {
@@ -184,16 +219,6 @@ impl RunState {
         });
         Ok(outcome.map(|outcome| (*outcome).clone()))
     }
-}
-
-/// Waiting for an agent on a thread that it waits for would never end.
-pub(super) fn refuse_deadlock(agent: u64) -> Result<(), Error> {
-    if lineage::serves(agent) {
-        let message =
-            "a listener, hook or tool cannot wait for the run that waits for it: return first";
-        return Err(Error::new(ErrorKind::WouldDeadlock, message));
-    }
-    Ok(())
 }
 
 impl RunOutcome {

@@ -15,7 +15,7 @@ use crate::{
     event::AgentEvent,
     message::{AssistantContent, AssistantMessage, Message, StopReason, now_ms},
     model::Model,
-    thread::{self, lineage},
+    thread::{self, Home, lineage},
 };
 
 /// One run. It keeps the core alive until the run has ended; between runs the thread keeps nothing.
@@ -33,11 +33,11 @@ impl Core {
     pub(super) fn dispatch(&self, job: Job) -> Result<(), Error> {
         let mut state = self.state.lock();
         let job = match &state.worker {
-            None => job,
-            Some(worker) => match worker.send(job) {
+            Some((home, worker)) if home.is_here() => match worker.send(job) {
                 Ok(()) => return Ok(()),
                 Err(unsent) => unsent.0,
             },
+            _ => job,
         };
         let (sender, receiver) = unbounded();
         thread::spawn(&format!("agent-run-{}", self.id), move || work(&receiver)).map_err(
@@ -48,7 +48,7 @@ impl Core {
         )?;
         // The receiver is alive: its thread waits for this.
         let _ = sender.send(job);
-        state.worker = Some(sender);
+        state.worker = Some((Home::here(), sender));
         Ok(())
     }
 }
@@ -72,19 +72,20 @@ impl Job {
         };
         // What the configuration holds is the host's: it is dropped before the run counts as over.
         let _ = thread::catch(|| drop(config));
-        core.end_run();
-        run.complete(outcome);
+        core.end_run(|| run.complete(outcome));
     }
 }
 
 impl Core {
-    pub(super) fn end_run(&self) {
+    /// Makes the agent idle and tells the run's own waiters, for anyone who looks at both in one moment.
+    pub(super) fn end_run(&self, complete: impl FnOnce()) {
         let mut state = self.state.lock();
         state.active = None;
         state.streaming = None;
         state.pending.clear();
         state.steering.restore();
         state.follow_ups.restore();
+        complete();
         drop(state);
         self.idle.notify_all();
     }

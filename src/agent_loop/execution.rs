@@ -19,7 +19,7 @@ use crate::{
         hand_over::{self, Receiver, Sender},
         lineage, timer,
     },
-    tool::{NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
+    tool::{self, NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
 };
 
 /// What the waiting thread is told.
@@ -122,8 +122,18 @@ impl Execution {
                 nested: nested.clone(),
             });
         }
-        for job in jobs {
-            job.start(&scope.pool, line.clone());
+        let work = jobs.into_iter().map(|job| -> tool::Job {
+            let line = line.clone();
+            Box::new(move || {
+                let _entered = lineage::enter(line);
+                job.run();
+            })
+        });
+        if let Err(error) = scope.pool.run(work.collect()) {
+            let queued = |call: &Running| call.phase.leave_queue(Phase::CANCELLED);
+            for (index, _) in calls.iter().enumerate().filter(|(_, call)| queued(call)) {
+                let _ = sender.send(Report::Ended(index, failed(error.message())));
+            }
         }
         Execution {
             open: calls.len(),
@@ -234,19 +244,6 @@ impl Running {
 }
 
 impl Job {
-    fn start(self, pool: &ToolPool, line: Option<Arc<lineage::Lineage>>) {
-        let (index, sender, phase) = (self.index, self.sender.clone(), self.phase.clone());
-        let started = pool.run(move || {
-            let _entered = lineage::enter(line);
-            self.run();
-        });
-        if let Err(error) = started
-            && phase.leave_queue(Phase::CANCELLED)
-        {
-            let _ = sender.send(Report::Ended(index, failed(error.message())));
-        }
-    }
-
     fn run(self) {
         if !self.phase.leave_queue(Phase::RUNNING) {
             return;

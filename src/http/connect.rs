@@ -28,7 +28,7 @@ use ureq::{
 use crate::{
     abort::{AbortHook, AbortSignal},
     http::ticket::Ticket,
-    thread,
+    thread::{self, Home},
 };
 
 /// Finds the addresses of `host:port`; may block.
@@ -60,6 +60,8 @@ struct Lent {
     lease: Option<Lease>,
     /// When the connection was taken back, by the time of day.
     parked: Option<SystemTime>,
+    /// The process that opened it; one that was forked off has the same socket, but must leave it alone.
+    home: Home,
 }
 
 /// Lets the abort of a request shut its connection down; dropping it takes the connection back.
@@ -107,7 +109,8 @@ impl<In: Transport> Connector<In> for Dial {
                 let Slot::Socket(socket) = std::mem::take(&mut *slot.lock()) else {
                     return Err(Error::ConnectionFailed);
                 };
-                let mut lent = Lent { inner, socket, lease: None, parked: None };
+                let mut lent =
+                    Lent { inner, socket, lease: None, parked: None, home: Home::here() };
                 lent.lend(ticket);
                 Ok(Some(Box::new(lent)))
             }
@@ -231,9 +234,11 @@ impl Lent {
         }
         self.lease = ticket.map(|ticket| {
             let socket = Arc::new(Mutex::new(Some(self.socket.clone())));
-            let aborted = socket.clone();
+            let (aborted, home) = (socket.clone(), self.home);
             let hook = ticket.signal.on_abort(move || {
-                if let Some(socket) = &*aborted.lock() {
+                if let Some(socket) = &*aborted.lock()
+                    && home.is_here()
+                {
                     shut_down(socket);
                 }
             });
@@ -274,7 +279,7 @@ impl Transport for Lent {
         self.lease = None;
         let now = SystemTime::now();
         let parked = self.parked.replace(now);
-        !slept(parked, now) && self.inner.is_open()
+        self.home.is_here() && !slept(parked, now) && self.inner.is_open()
     }
 
     fn is_tls(&self) -> bool {

@@ -1,15 +1,18 @@
 //! One timer thread for the process: it exists only while a deadline is pending.
 
 use std::{
-    cmp::Ordering,
-    collections::BinaryHeap,
-    process,
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::thread::Home;
 
 static TIMER: Timer = Timer { state: Mutex::new(None), changed: Condvar::new() };
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 struct Timer {
     state: Mutex<Option<State>>,
@@ -17,16 +20,19 @@ struct Timer {
 }
 
 struct State {
-    alarms: BinaryHeap<Alarm>,
-    next: u64,
+    /// By their time, those of the same time in the order in which they were set.
+    alarms: BTreeMap<Key, Box<dyn FnOnce() + Send>>,
     /// The process that runs the thread: after a fork the child has the state but not the thread.
-    process: u32,
+    home: Home,
 }
 
-struct Alarm {
-    at: Instant,
-    order: u64,
-    action: Box<dyn FnOnce() + Send>,
+type Key = (Instant, u64);
+
+/// Keeps an alarm set; dropping it takes the alarm back, unless it is just going off.
+#[must_use = "dropping it takes the alarm back"]
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    key: Key,
 }
 
 /// The moment after `time` has passed from now; `None` if that is later than a clock can tell, which is never.
@@ -35,24 +41,38 @@ pub(crate) fn after(time: Duration) -> Option<Instant> {
 }
 
 /// Runs `action` on the timer thread when `at` is reached. The action must be short.
-pub(crate) fn at(at: Instant, action: impl FnOnce() + Send + 'static) {
+pub(crate) fn at(at: Instant, action: impl FnOnce() + Send + 'static) -> Alarm {
     let mut guard = TIMER.state.lock();
-    let process = process::id();
-    let start = guard.as_ref().is_none_or(|state| state.process != process);
+    let start = guard.as_ref().is_none_or(|state| !state.home.is_here());
     if start {
-        *guard = Some(State { alarms: BinaryHeap::new(), next: 0, process });
+        *guard = None;
     }
-    if let Some(state) = guard.as_mut() {
-        state.next += 1;
-        let order = state.next;
-        state.alarms.push(Alarm { at, order, action: Box::new(action) });
-    }
+    let state = guard.get_or_insert_with(|| State { alarms: BTreeMap::new(), home: Home::here() });
+    let key = (at, NEXT.fetch_add(1, Ordering::Relaxed));
+    state.alarms.insert(key, Box::new(action));
     drop(guard);
     if start && super::spawn("steerage-timer", run).is_err() {
         // Without a thread a deadline cannot fire early; the alarms of the next call try again.
         *TIMER.state.lock() = None;
     }
     TIMER.changed.notify_one();
+    Alarm { key }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let mut guard = TIMER.state.lock();
+        let Some(state) = guard.as_mut() else { return };
+        let action = state.alarms.remove(&self.key);
+        let is_last = action.is_some() && state.alarms.is_empty();
+        drop(guard);
+        if is_last {
+            // The thread waits for what will not come.
+            TIMER.changed.notify_one();
+        }
+        // What the action owns is dropped here, after the lock is free.
+        drop(action);
+    }
 }
 
 fn run() {
@@ -63,18 +83,17 @@ fn run() {
     loop {
         let Some(state) = guard.as_mut() else { return };
         let now = Instant::now();
-        match state.alarms.peek() {
-            Some(alarm) if alarm.at <= now => {
-                let alarm = state.alarms.pop();
-                parking_lot::MutexGuard::unlocked(&mut guard, || {
-                    if let Some(alarm) = alarm {
-                        let _ = super::catch(alarm.action);
+        match state.alarms.first_key_value().map(|(key, _)| *key) {
+            Some((at, _)) if at <= now => {
+                let alarm = state.alarms.pop_first();
+                MutexGuard::unlocked(&mut guard, || {
+                    if let Some((_, action)) = alarm {
+                        let _ = super::catch(action);
                     }
                 });
                 idle_since = None;
             }
-            Some(alarm) => {
-                let at = alarm.at;
+            Some((at, _)) => {
                 TIMER.changed.wait_until(&mut guard, at);
                 idle_since = None;
             }
@@ -87,26 +106,5 @@ fn run() {
                 TIMER.changed.wait_until(&mut guard, since + LINGER);
             }
         }
-    }
-}
-
-impl PartialEq for Alarm {
-    fn eq(&self, other: &Alarm) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Alarm {}
-
-impl PartialOrd for Alarm {
-    fn partial_cmp(&self, other: &Alarm) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Alarm {
-    /// The earliest alarm is the greatest, since the heap gives the greatest first.
-    fn cmp(&self, other: &Alarm) -> Ordering {
-        (other.at, other.order).cmp(&(self.at, self.order))
     }
 }

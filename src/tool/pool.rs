@@ -5,13 +5,16 @@
 //! whatever is on top. So a thread whose tool waits for a run or a nested call can be stood in for: a plain thread takes
 //! jobs from the same stack while the wait lasts. Rayon alone would deadlock there, since its threads cannot be added to
 //! and a waiting one takes no job.
+//!
+//! A place is what a tool holds while it works; there are as many as the pool is large. Whoever gives a place back takes
+//! the next job, so a thread that finds no place free may go.
 
 use std::{
     cell::RefCell,
-    fmt,
+    fmt, mem,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -19,15 +22,25 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     error::{Error, ErrorKind},
-    thread::{self, hand_over::Patience},
+    thread::{self, Home, hand_over::Patience},
 };
 
-type Job = Box<dyn FnOnce() + Send>;
+mod places;
+
+pub(crate) use crate::tool::pool::places::while_blocked;
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads for tools; its size is how many tools run at once.
 ///
 /// Every agent makes one of its own at its first tool call; several agents may share one on purpose. Cloning copies a
 /// pointer. The threads end when the last handle and the last job are gone.
+///
+/// A tool that blocks until agents or other tools are done leaves its place to them, if it waits on its own thread or
+/// calls them through its [`ToolContext`](crate::ToolContext). Waiting for agents of the same pool on threads that the tool
+/// has started itself takes a larger pool, or one for each agent.
+///
+/// Most threads are rayon's: what a tool does with rayon there uses those of them that are free.
 #[derive(Clone)]
 pub struct ToolPool {
     owner: Arc<Owner>,
@@ -51,14 +64,18 @@ struct Shared {
 }
 
 struct Stack {
+    /// The newest on top: what a waiting tool waits for was added after it.
     jobs: Vec<Job>,
     first: First,
     rayon: Option<Arc<rayon::ThreadPool>>,
     /// Whether a thread of rayon was called and has not come yet. It calls the next one if jobs are left.
     is_coming: bool,
+    /// How many places are taken, less those that threads of the tools' own gave.
+    running: isize,
     /// Threads of an earlier generation are stuck, or were; they take no more jobs.
     generation: u64,
     is_closed: bool,
+    home: Home,
 }
 
 /// The thread that is not rayon's.
@@ -77,9 +94,15 @@ enum Call {
     Nobody,
 }
 
+/// The pool that a thread works for.
+#[derive(Clone)]
+struct Employer {
+    shared: Weak<Shared>,
+    generation: u64,
+}
+
 thread_local! {
-    /// The pool that this thread works for.
-    static WORKS_FOR: RefCell<Option<Weak<Shared>>> = const { RefCell::new(None) };
+    static WORKS_FOR: RefCell<Option<Employer>> = const { RefCell::new(None) };
 }
 
 impl ToolPool {
@@ -90,8 +113,10 @@ impl ToolPool {
             first: First::Unborn,
             rayon: None,
             is_coming: false,
+            running: 0,
             generation: 0,
             is_closed: false,
+            home: Home::here(),
         };
         let shared = Shared {
             size: size.max(1),
@@ -109,17 +134,20 @@ impl ToolPool {
         self.owner.shared.size
     }
 
-    /// Runs `job` on a thread of the pool as soon as one is free.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    /// Runs jobs on threads of the pool as soon as they are free; they start in their order.
+    pub(crate) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
         let shared = &self.owner.shared;
-        let call = {
+        let calls = {
             let mut stack = shared.stack.lock();
-            stack.jobs.push(Box::new(job));
+            stack.settle_here();
+            // The first thread and the first of rayon's, which calls the others.
+            let count = jobs.len().min(2);
+            stack.jobs.extend(jobs.into_iter().rev());
             shared.waiting.store(stack.jobs.len(), Ordering::Release);
-            stack.next_call(shared.size)
+            (0..count).map(|_| stack.next_call(shared.size)).collect::<Vec<_>>()
         };
-        shared.added.notify_one();
-        shared.call(call)
+        shared.added.notify_all();
+        calls.into_iter().map(|call| shared.call(call)).fold(Ok(()), Result::and)
     }
 
     /// Leaves the present threads to finish what they are stuck in and takes new ones for everything else.
@@ -127,15 +155,14 @@ impl ToolPool {
         let shared = &self.owner.shared;
         let (old, call) = {
             let mut stack = shared.stack.lock();
-            stack.generation += 1;
-            stack.first = First::Unborn;
-            stack.is_coming = false;
+            let old = stack.dismiss();
             let call =
                 if stack.jobs.is_empty() { Call::Nobody } else { stack.next_call(shared.size) };
-            (stack.rayon.take(), call)
+            (old, call)
         };
-        // An idle first thread of the generation before ends.
+        // An idle first thread of the generation before ends, and so do stand-ins that have nothing to do.
         shared.called.notify_all();
+        shared.added.notify_all();
         drop(old);
         // Without threads the jobs wait on; their runs can still be aborted.
         let _ = shared.call(call);
@@ -146,9 +173,10 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let (jobs, rayon) = {
             let mut stack = self.shared.stack.lock();
+            stack.settle_here();
             stack.is_closed = true;
             self.shared.waiting.store(0, Ordering::Release);
-            (std::mem::take(&mut stack.jobs), stack.rayon.take())
+            (mem::take(&mut stack.jobs), stack.rayon.take())
         };
         self.shared.called.notify_all();
         self.shared.added.notify_all();
@@ -173,6 +201,24 @@ impl Stack {
             First::Busy => Call::Nobody,
         }
     }
+
+    /// Begins a new generation of threads and gives back what held those of rayon.
+    fn dismiss(&mut self) -> Option<Arc<rayon::ThreadPool>> {
+        self.generation += 1;
+        self.first = First::Unborn;
+        self.is_coming = false;
+        self.running = 0;
+        self.rayon.take()
+    }
+
+    /// In a process that was forked off, the threads and what waits for them belong to the parent.
+    fn settle_here(&mut self) {
+        if !self.home.is_here() {
+            self.home = Home::here();
+            // They cannot be ended, since they are not here.
+            mem::forget((self.dismiss(), mem::take(&mut self.jobs)));
+        }
+    }
 }
 
 impl Shared {
@@ -193,10 +239,15 @@ impl Shared {
                 })
             }
             Call::Rayon(generation) => {
-                // Without rayon's threads the first one takes all jobs, one after another.
-                if let Some(pool) = self.rayon() {
-                    let shared = self.clone();
-                    pool.spawn(move || shared.help(generation));
+                match self.rayon() {
+                    Some(pool) => {
+                        let shared = self.clone();
+                        pool.spawn(move || shared.help(generation));
+                    }
+                    // Without rayon's threads the first one takes all jobs, one after another.
+                    None => {
+                        self.called.notify_one();
+                    }
                 }
                 Ok(())
             }
@@ -219,14 +270,19 @@ impl Shared {
     /// The first thread: takes jobs until the pool is gone or its generation is over.
     fn first(self: Arc<Shared>, generation: u64) {
         let patience = Patience::new();
-        let weak = Arc::downgrade(&self);
-        while let Some(job) = self.wait_for_job(generation, &patience) {
-            work(&weak, job);
+        let employer = Employer::of(&self, generation);
+        let mut worked = false;
+        while let Some(job) = self.wait_for_job(generation, &patience, worked) {
+            employer.work(job);
+            worked = true;
         }
     }
 
-    fn wait_for_job(&self, generation: u64, patience: &Patience) -> Option<Job> {
+    fn wait_for_job(&self, generation: u64, patience: &Patience, worked: bool) -> Option<Job> {
         let mut stack = self.stack.lock();
+        if worked {
+            stack.leave(generation);
+        }
         if stack.jobs.is_empty() && stack.generation == generation && !stack.is_closed {
             stack.first = First::Idle;
             drop(stack);
@@ -237,7 +293,7 @@ impl Shared {
             if stack.generation != generation || stack.is_closed {
                 return None;
             }
-            if let Some(job) = self.pop(&mut stack) {
+            if let Some(job) = self.pop(&mut stack, generation) {
                 stack.first = First::Busy;
                 return Some(job);
             }
@@ -250,8 +306,11 @@ impl Shared {
 
     /// A task of rayon: takes jobs until none is left. Before it runs one it calls another thread for the rest.
     fn help(self: Arc<Shared>, generation: u64) {
-        let weak = Arc::downgrade(&self);
-        let mut has_come = false;
+        if !places::is_free() {
+            return self.help_elsewhere(generation);
+        }
+        let employer = Employer::of(&self, generation);
+        let (mut has_come, mut worked) = (false, false);
         loop {
             let (job, call) = {
                 let mut stack = self.stack.lock();
@@ -261,7 +320,10 @@ impl Shared {
                 if !has_come {
                     stack.is_coming = false;
                 }
-                let Some(job) = self.pop(&mut stack) else { return };
+                if worked {
+                    stack.leave(generation);
+                }
+                let Some(job) = self.pop(&mut stack, generation) else { return };
                 let call = match stack.jobs.len() {
                     0 => Call::Nobody,
                     _ => stack.next_call(self.size),
@@ -270,76 +332,9 @@ impl Shared {
             };
             has_come = true;
             let _ = self.call(call);
-            work(&weak, job);
+            employer.work(job);
+            worked = true;
         }
-    }
-
-    /// The newest job first: what a waiting tool waits for was added after it.
-    fn pop(&self, stack: &mut Stack) -> Option<Job> {
-        let job = stack.jobs.pop();
-        self.waiting.store(stack.jobs.len(), Ordering::Release);
-        job
-    }
-}
-
-fn work(shared: &Weak<Shared>, job: Job) {
-    let before = WORKS_FOR.replace(Some(shared.clone()));
-    // Jobs catch the panics of the tools themselves; this keeps a fault of ours from ending the process.
-    let _ = thread::catch(job);
-    WORKS_FOR.set(before);
-}
-
-/// Runs `wait`, which blocks until other tools or runs are done. On a thread of a pool a stand-in takes its place
-/// meanwhile, so that what it waits for can run.
-pub(crate) fn while_blocked<T>(wait: impl FnOnce() -> T) -> T {
-    let Some(shared) = WORKS_FOR.with_borrow(|pool| pool.as_ref().and_then(Weak::upgrade)) else {
-        return wait();
-    };
-    let stop = Arc::new(AtomicBool::new(false));
-    let stand_in = {
-        let (shared, stop) = (shared.clone(), stop.clone());
-        let number = shared.stand_ins.fetch_add(1, Ordering::Relaxed);
-        thread::spawn(&format!("tool-standin-{number}"), move || stand_in(&shared, &stop))
-    };
-    let _ended = StandInEnd { shared: &shared, stop: &stop };
-    let result = wait();
-    drop(stand_in);
-    result
-}
-
-/// Tells the stand-in to end after its present job, also when the wait panics.
-struct StandInEnd<'a> {
-    shared: &'a Shared,
-    stop: &'a AtomicBool,
-}
-
-impl Drop for StandInEnd<'_> {
-    fn drop(&mut self) {
-        // Under the lock, so that the stand-in cannot fall asleep between its look at the flag and its wait.
-        let _stack = self.shared.stack.lock();
-        self.stop.store(true, Ordering::Release);
-        self.shared.added.notify_all();
-    }
-}
-
-fn stand_in(shared: &Arc<Shared>, stop: &AtomicBool) {
-    let weak = Arc::downgrade(shared);
-    loop {
-        let job = {
-            let mut stack = shared.stack.lock();
-            loop {
-                if stop.load(Ordering::Acquire) || stack.is_closed {
-                    // It may have been woken for a job: another stand-in shall have a look.
-                    shared.added.notify_one();
-                    return;
-                }
-                if let Some(job) = shared.pop(&mut stack) {
-                    break job;
-                }
-                shared.added.wait(&mut stack);
-            }
-        };
-        work(&weak, job);
     }
 }
 

@@ -9,6 +9,7 @@ use steerage::{
 };
 
 mod aborts;
+mod deadlocks;
 mod panics;
 
 /// No wait of these tests takes that long unless something hangs.
