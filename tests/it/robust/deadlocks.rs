@@ -89,10 +89,21 @@ fn waiting_in_a_tool_is_refused() {
     waiter.check(&agent(&one_call(), vec![tool]));
 }
 
+type Set = fn(&mut AgentOptions, Waiter);
+
+#[track_caller]
+fn check_hooks(hooks: &[Set]) {
+    for set in hooks {
+        let (waiter, scripted) = (Waiter::new(), one_call());
+        let mut options = options(&scripted, vec![tool("a", |_| Ok("done"))]);
+        set(&mut options, waiter.clone());
+        waiter.check(&Agent::new(scripted.model(), options).unwrap());
+    }
+}
+
 #[test]
-fn waiting_in_a_hook_is_refused() {
-    type Set = fn(&mut AgentOptions, Waiter);
-    let hooks: [Set; 9] = [
+fn waiting_in_a_hook_of_a_call_or_a_turn_is_refused() {
+    check_hooks(&[
         |it, waiter| {
             it.hooks.before_tool_call = Some(Arc::new(move |_, _| {
                 waiter.wait();
@@ -111,6 +122,12 @@ fn waiting_in_a_hook_is_refused() {
                 Ok(steerage::TurnDecision::Proceed)
             }));
         },
+    ]);
+}
+
+#[test]
+fn waiting_in_a_hook_of_a_request_is_refused() {
+    check_hooks(&[
         |it, waiter| {
             it.hooks.prepare_request = Some(Arc::new(move |_, _| {
                 waiter.wait();
@@ -147,13 +164,7 @@ fn waiting_in_a_hook_is_refused() {
                 Ok(())
             }));
         },
-    ];
-    for set in hooks {
-        let (waiter, scripted) = (Waiter::new(), one_call());
-        let mut options = options(&scripted, vec![tool("a", |_| Ok("done"))]);
-        set(&mut options, waiter.clone());
-        waiter.check(&Agent::new(scripted.model(), options).unwrap());
-    }
+    ]);
 }
 
 #[test]
