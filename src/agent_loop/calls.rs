@@ -15,6 +15,7 @@ use crate::{
     error::Error,
     event::AgentEvent,
     message::{Message, StopReason, ToolCall, ToolResultMessage, now_ms},
+    thread::lineage::{self, Lineage},
     tool::{
         ExecutionMode, NestedCall, NestedCalls, Tool, ToolOutcome, ToolPool, ToolResult,
         while_blocked,
@@ -357,11 +358,14 @@ impl CallScope {
 pub(super) struct Nested {
     pub(super) scope: CallScope,
     pub(super) site: CallSite,
+    /// Of the run that the calls belong to, whichever thread makes them.
+    pub(super) line: Option<Arc<Lineage>>,
 }
 
 impl NestedCalls for Nested {
     fn run(&self, nested: &NestedCall<'_>) -> ToolOutcome {
-        self.scope.run_call(&self.site, nested)
+        let _entered = lineage::enter(self.line.clone());
+        self.scope.pool.beside(|| self.scope.run_call(&self.site, nested))
     }
 }
 

@@ -98,9 +98,9 @@ impl Execution {
             let sender = sender.clone();
             controller.signal().on_abort(move || drop(sender.send(Report::Aborted)))
         };
-        let nested: Arc<dyn NestedCalls> =
-            Arc::new(Nested { scope: scope.clone(), site: site.clone() });
         let line = lineage::current();
+        let nested: Arc<dyn NestedCalls> =
+            Arc::new(Nested { scope: scope.clone(), site: site.clone(), line: line.clone() });
         let mut calls = Vec::with_capacity(ready.len());
         let mut jobs = Vec::with_capacity(ready.len());
         for (index, prepared) in ready.into_iter().enumerate() {

@@ -10,6 +10,8 @@ use steerage::{
 
 mod aborts;
 mod deadlocks;
+mod graces;
+mod nesting;
 mod panics;
 
 /// No wait of these tests takes that long unless something hangs.
