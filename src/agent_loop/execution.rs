@@ -98,9 +98,8 @@ impl Execution {
             let sender = sender.clone();
             controller.signal().on_abort(move || drop(sender.send(Report::Aborted)))
         };
-        let line = lineage::current();
         let nested: Arc<dyn NestedCalls> =
-            Arc::new(Nested { scope: scope.clone(), site: site.clone(), line: line.clone() });
+            Arc::new(Nested { scope: scope.clone(), site: site.clone(), line: lineage::current() });
         let mut calls = Vec::with_capacity(ready.len());
         let mut jobs = Vec::with_capacity(ready.len());
         for (index, prepared) in ready.into_iter().enumerate() {
@@ -122,19 +121,7 @@ impl Execution {
                 nested: nested.clone(),
             });
         }
-        let work = jobs.into_iter().map(|job| -> tool::Job {
-            let line = line.clone();
-            Box::new(move || {
-                let _entered = lineage::enter(line);
-                job.run();
-            })
-        });
-        if let Err(error) = scope.pool.run(work.collect()) {
-            let queued = |call: &Running| call.phase.leave_queue(Phase::CANCELLED);
-            for (index, _) in calls.iter().enumerate().filter(|(_, call)| queued(call)) {
-                let _ = sender.send(Report::Ended(index, failed(error.message())));
-            }
-        }
+        start_all(&scope.pool, jobs, &calls);
         Execution {
             open: calls.len(),
             calls,
@@ -287,6 +274,25 @@ impl Job {
                 }
             }),
             nested: Some(self.nested.clone()),
+        }
+    }
+}
+
+/// Hands jobs to the pool; those that it cannot run have ended.
+fn start_all(pool: &ToolPool, jobs: Vec<Job>, calls: &[Running]) {
+    let Some(sender) = jobs.first().map(|job| job.sender.clone()) else { return };
+    let line = lineage::current();
+    let work = jobs.into_iter().map(|job| -> tool::Job {
+        let line = line.clone();
+        Box::new(move || {
+            let _entered = lineage::enter(line);
+            job.run();
+        })
+    });
+    if let Err(error) = pool.run(work.collect()) {
+        let queued = |call: &Running| call.phase.leave_queue(Phase::CANCELLED);
+        for (index, _) in calls.iter().enumerate().filter(|(_, call)| queued(call)) {
+            let _ = sender.send(Report::Ended(index, failed(error.message())));
         }
     }
 }

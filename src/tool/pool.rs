@@ -87,6 +87,7 @@ enum First {
 }
 
 /// Who is called for a new job.
+#[derive(Clone, Copy)]
 enum Call {
     First,
     Birth(u64),
