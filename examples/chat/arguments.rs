@@ -3,15 +3,17 @@
 pub(crate) const HELP: &str = "\
 A chat in the terminal.
 
-usage: chat [--base-url URL] [--model ID]
+usage: chat [--provider NAME] [--base-url URL] [--model ID]
 
-  --base-url URL  a server that speaks OpenAI's chat completions: Ollama, llama.cpp, vLLM, LM Studio, OpenRouter, ...
-                  for example http://localhost:11434/v1
-  --model ID      the model, as the server calls it
-  --help          this text
+  --provider NAME  a vendor: anthropic, openai, openrouter, google, groq, ... or ollama, lmstudio, builtin; its key is
+                   taken from the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY, ...
+  --base-url URL   a server that speaks OpenAI's chat completions: llama.cpp, vLLM, Ollama, LM Studio, ...
+                   for example http://localhost:11434/v1; it gets OPENAI_API_KEY if that is set and needs no key otherwise;
+                   with --provider it is where that vendor is reached
+  --model ID       the model, as the provider or the server calls it
+  --help           this text
 
-A key is taken from OPENAI_API_KEY; servers that want none get none. Without a key and without options the model that is
-part of the crate answers, which needs no network.
+Without options OpenAI is asked if OPENAI_API_KEY is set, else the model that is part of the crate, which needs no network.
 
 Type /help in the chat for what it understands. Lines may be piped in: each waits until the answer before it is complete.
 ";
@@ -24,6 +26,7 @@ pub(crate) enum Wish {
 
 #[derive(Default)]
 pub(crate) struct Arguments {
+    pub(crate) provider: Option<String>,
     pub(crate) base_url: Option<String>,
     pub(crate) model: Option<String>,
 }
@@ -42,6 +45,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Wish, String>
         };
         match option {
             "-h" | "--help" => return Ok(Wish::Help),
+            "--provider" => arguments.provider = Some(value()?),
             "--base-url" => arguments.base_url = Some(value()?),
             "--model" => arguments.model = Some(value()?),
             _ => return Err(format!("there is no option `{option}`")),

@@ -3,57 +3,127 @@
 use std::{env, sync::Arc};
 
 use steerage::{
-    Builtin, Model, Secret, StreamFn, catalogue,
-    provider::{ProviderOptions, openai_completions::OpenAiCompletions},
+    Builtin, Error, ErrorKind, Model, Models, Secret, StreamFn, ThinkingLevel,
+    models::{KeySource, Provider},
 };
 
 use crate::arguments::Arguments;
 
-const OPENAI: &str = "https://api.openai.com/v1";
-const OPENAI_MODEL: &str = "gpt-5-mini";
+/// What is asked if nothing is said, by provider.
+const USUAL_MODELS: &[(&str, &str)] = &[
+    ("builtin", "builtin-1"),
+    ("server", "default"),
+    ("anthropic", "claude-sonnet-4-6"),
+    ("openai", "gpt-5-mini"),
+    ("openrouter", "auto"),
+];
 
-/// Where the models are.
+/// The providers that the chat knows: those of the catalogue, with keys from the environment, and a few of its own.
 pub(crate) struct Connection {
-    /// The server; none for the model that is part of the crate.
-    base_url: Option<String>,
-    key: Option<Secret>,
-    model: Option<String>,
+    models: Models,
 }
 
 impl Connection {
-    pub(crate) fn new(arguments: &Arguments) -> Connection {
-        let key = env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty()).map(Secret::new);
-        let wants_openai = key.is_some() || arguments.model.is_some();
-        let base_url =
-            arguments.base_url.clone().or_else(|| wants_openai.then(|| OPENAI.to_owned()));
-        Connection { base_url, key, model: arguments.model.clone() }
-    }
-
-    pub(crate) fn first_model(&self) -> Model {
-        let usual = if self.is_openai() { OPENAI_MODEL } else { "default" };
-        self.model(self.model.as_deref().unwrap_or(usual))
-    }
-
-    /// The model of this id, as far as it is known.
-    pub(crate) fn model(&self, id: &str) -> Model {
-        let Some(base_url) = &self.base_url else { return Builtin::model() };
-        let plain = Model::openai_compatible(id, base_url);
-        let known = || catalogue::models("openai").into_iter().find(|model| model.id == id);
-        match known().filter(|_| self.is_openai()) {
-            Some(known) => Model { api: plain.api, ..known },
-            None => plain,
+    /// Takes what the command line says of servers.
+    pub(crate) fn new(arguments: &Arguments) -> Result<Connection, Error> {
+        let models = Models::from_env();
+        models.add(Provider {
+            models: vec![Builtin::model()],
+            stream: Some(Builtin::new().into()),
+            ..Provider::new("builtin", "")
+        });
+        models.add(Provider::new("ollama", "http://localhost:11434/v1"));
+        models.add(Provider::new("lmstudio", "http://localhost:1234/v1"));
+        match (&arguments.base_url, &arguments.provider) {
+            (Some(base_url), None) => {
+                let key = openai_key().map_or(KeySource::None, KeySource::Value);
+                models.add(Provider { key, ..Provider::new("server", base_url) });
+            }
+            (Some(base_url), Some(provider)) => {
+                let provider = models.provider(provider)?;
+                models.add(Provider { base_url: base_url.clone(), ..provider });
+            }
+            (None, _) => (),
         }
+        Ok(Connection { models })
     }
 
     pub(crate) fn stream(&self) -> Arc<dyn StreamFn> {
-        if self.base_url.is_none() {
-            return Builtin::new().into();
-        }
-        let options = ProviderOptions { api_key: self.key.clone(), ..ProviderOptions::default() };
-        Arc::new(OpenAiCompletions::new(options))
+        self.models.clone().into()
     }
 
-    fn is_openai(&self) -> bool {
-        self.base_url.as_deref() == Some(OPENAI)
+    /// The model that the command line asks for.
+    pub(crate) fn first_model(&self, arguments: &Arguments) -> Result<Arc<Model>, Error> {
+        let named = arguments.provider.as_deref();
+        let server = || arguments.base_url.as_ref().map(|_| "server");
+        let vendor = || (openai_key().is_some() || arguments.model.is_some()).then_some("openai");
+        let provider = named.or_else(server).or_else(vendor).unwrap_or("builtin");
+        match &arguments.model {
+            Some(id) => self.model(id, provider),
+            None => self.usual_model(provider),
+        }
     }
+
+    /// The model of a name such as `anthropic/claude-sonnet-4-6`; without a provider it is one of `provider`.
+    pub(crate) fn model(&self, name: &str, provider: &str) -> Result<Arc<Model>, Error> {
+        // Names of models may have slashes themselves.
+        let is_known = self.models.models(provider).iter().any(|model| model.id == name);
+        let model = match name.split_once('/') {
+            Some((other, id)) if !is_known && self.models.provider(other).is_ok() => {
+                self.models.get(other, id)
+            }
+            _ => self.models.get(provider, name),
+        };
+        model.map(in_a_known_api)
+    }
+
+    /// A model that is asked to think although nobody has said that it can: then it is tried.
+    pub(crate) fn thinking(&self, model: Arc<Model>, level: ThinkingLevel) -> Arc<Model> {
+        let is_listed = self.models.models(&model.provider).iter().any(|it| it.id == model.id);
+        if is_listed || model.reasoning || level == ThinkingLevel::Off {
+            return model;
+        }
+        Arc::new(Model { reasoning: true, ..(*model).clone() })
+    }
+
+    /// The providers, or the models of one.
+    pub(crate) fn list(&self, provider: Option<&str>) -> Result<String, Error> {
+        let Some(provider) = provider else {
+            let available = self.models.available();
+            let mut others = self.models.providers();
+            others.retain(|id| !available.contains(id));
+            let (available, others) = (available.join(", "), others.join(", "));
+            return Ok(format!("can be asked now: {available}\nneed a key: {others}"));
+        };
+        self.models.provider(provider)?;
+        let ids: Vec<String> =
+            self.models.models(provider).iter().map(|model| model.id.clone()).collect();
+        Ok(if ids.is_empty() { "any that the server has".to_owned() } else { ids.join("\n") })
+    }
+
+    fn usual_model(&self, provider: &str) -> Result<Arc<Model>, Error> {
+        self.models.provider(provider)?;
+        match USUAL_MODELS.iter().find(|(id, _)| *id == provider) {
+            Some((_, id)) => self.model(id, provider),
+            None => {
+                let first = self.models.models(provider).first().map(|it| it.id.clone());
+                let example = first.map(|id| format!(", for example {id}")).unwrap_or_default();
+                let text = format!("say which model of {provider} with --model{example}");
+                Err(Error::new(ErrorKind::Configuration, text))
+            }
+        }
+    }
+}
+
+/// OpenAI's models are listed with its newer API; they answer in the one that this crate speaks, too.
+fn in_a_known_api(model: Arc<Model>) -> Arc<Model> {
+    if model.api != "openai-responses" {
+        return model;
+    }
+    Arc::new(Model { api: "openai-completions".to_owned(), ..(*model).clone() })
+}
+
+fn openai_key() -> Option<Secret> {
+    let key = env::var("OPENAI_API_KEY").ok()?;
+    Some(key).filter(|key| !key.trim().is_empty()).map(Secret::new)
 }

@@ -6,7 +6,8 @@ text           asks the model; while it works, steers it
 !text          steers the model, in a script too
 /abort         stops the model, as Ctrl-C does
 /retry         asks again after an error or an abort
-/model [ID]    shows or changes the model
+/model [ID]    shows or changes the model: ID, or PROVIDER/ID
+/models [NAME] shows the providers, or the models of one
 /think [LEVEL] shows or changes how hard it thinks: off, minimal, low, medium, high, xhigh, max
 /save FILE     writes the conversation as JSON
 /load FILE     goes on with a conversation from a file
@@ -22,6 +23,7 @@ pub(crate) enum Entry {
     Abort,
     Retry,
     Model(Option<String>),
+    Models(Option<String>),
     Think(Option<String>),
     Save(String),
     Load(String),
@@ -52,6 +54,7 @@ impl Entry {
             ("/abort", _) => Entry::Abort,
             ("/retry", _) => Entry::Retry,
             ("/model", id) => Entry::Model(id),
+            ("/models", provider) => Entry::Models(provider),
             ("/think", level) => Entry::Think(level),
             ("/save", Some(file)) => Entry::Save(file),
             ("/load", Some(file)) => Entry::Load(file),

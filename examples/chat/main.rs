@@ -51,14 +51,16 @@ fn main() -> ExitCode {
 }
 
 fn chat(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let connection = Connection::new(arguments);
+    let connection = Connection::new(arguments)?;
     let options = AgentOptions {
         stream: Some(connection.stream()),
         system_prompt: PROMPT.to_owned(),
         tools: tools::all(),
+        // A model that calls tools for ever costs money.
+        max_requests: Some(50),
         ..AgentOptions::default()
     };
-    let agent = Agent::new(connection.first_model(), options)?;
+    let agent = Agent::new(connection.first_model(arguments)?, options)?;
 
     // Everything that happens comes in by one channel, so that one thread decides and writes.
     let (sender, inputs) = channel();

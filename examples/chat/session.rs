@@ -1,11 +1,6 @@
 //! The chat itself: one thread that takes what happens and decides.
 
-use std::{
-    collections::VecDeque,
-    fs, io,
-    sync::{Arc, mpsc::Receiver},
-    time::Duration,
-};
+use std::{collections::VecDeque, fs, io, sync::mpsc::Receiver, time::Duration};
 
 use steerage::{
     Agent, AgentEvent, Error, Events, Message, Run, RunEnd, RunOutcome, message::AssistantMessage,
@@ -124,16 +119,20 @@ impl Session {
             Entry::Say(text) if self.run.is_none() => self.ask(text),
             Entry::Steer(text) | Entry::FollowUp(text) if self.run.is_none() => self.ask(text),
             Entry::Say(text) | Entry::Steer(text) => {
-                self.agent.steer(text);
+                self.agent.steer(Message::user(text));
                 self.screen.note("(the model gets that after its present step)")
             }
             Entry::FollowUp(text) => {
-                self.agent.follow_up(text);
+                self.agent.follow_up(Message::user(text));
                 self.screen.note("(the model gets that when it is done)")
             }
             Entry::Abort => self.abort(),
             Entry::Retry => self.retry(),
-            Entry::Model(id) => self.choose_model(id),
+            Entry::Model(id) => self.choose_model(id.as_deref()),
+            Entry::Models(provider) => match self.connection.list(provider.as_deref()) {
+                Ok(list) => self.screen.text(&list),
+                Err(error) => self.screen.error(error.message()),
+            },
             Entry::Think(level) => self.choose_thinking(level.as_deref()),
             Entry::Save(file) => self.save(&file),
             Entry::Load(file) => self.load(&file),
@@ -148,7 +147,8 @@ impl Session {
 
     fn ask(&mut self, text: String) -> io::Result<()> {
         self.is_prompt_shown = true;
-        let run = self.agent.prompt(text);
+        // Some servers take messages of plain text only, which this is, and not those of a list of blocks.
+        let run = self.agent.prompt(Message::user(text));
         self.started(run)
     }
 
@@ -202,6 +202,9 @@ impl Session {
             RunEnd::Failed | RunEnd::Broken => {
                 self.screen.error(&format!("{why} (nothing is lost: /retry asks again)"))?;
             }
+            RunEnd::OutOfRequests => {
+                self.screen.note("(it has asked often enough for one run; /retry goes on)")?;
+            }
             _ => (),
         }
         if outcome.usage.cost.total > 0.0 {
@@ -239,30 +242,42 @@ impl Session {
             messages.pop();
         }
         if self.run.is_none() && messages.len() < self.agent.messages().len() {
-            self.replace(&messages);
+            self.agent.set_messages(messages);
         }
         let run = self.agent.resume();
         self.started(run)
     }
 
-    fn choose_model(&mut self, id: Option<String>) -> io::Result<()> {
+    fn choose_model(&mut self, id: Option<&str>) -> io::Result<()> {
         if let Some(id) = id {
-            self.agent.set_model(self.connection.model(&id));
+            match self.connection.model(id, &self.agent.model().provider) {
+                Ok(model) => self.agent.set_model(model),
+                Err(error) => return self.screen.error(error.message()),
+            }
         }
         self.screen.note(&format!("(the model is {})", self.address()))
     }
 
     fn choose_thinking(&mut self, level: Option<&str>) -> io::Result<()> {
-        match level.map(str::parse) {
-            None => (),
-            Some(Err(error)) => {
-                let error: Error = error;
-                return self.screen.error(error.message());
+        if let Some(level) = level {
+            match level.parse() {
+                Ok(level) => {
+                    self.agent.set_model(self.connection.thinking(self.agent.model(), level));
+                    self.agent.set_thinking_level(level);
+                }
+                Err(error) => {
+                    let error: Error = error;
+                    return self.screen.error(error.message());
+                }
             }
-            Some(Ok(level)) => self.agent.set_thinking_level(level),
         }
-        let level = self.agent.state().thinking_level;
-        self.screen.note(&format!("(it thinks: {level})"))
+        let (wanted, model) = (self.agent.state().thinking_level, self.agent.model());
+        match model.clamp_thinking(wanted) {
+            level if level == wanted => self.screen.note(&format!("(it thinks: {level})")),
+            level => {
+                self.screen.note(&format!("(it thinks: {level}, as {} has no {wanted})", model.id))
+            }
+        }
     }
 
     fn save(&mut self, file: &str) -> io::Result<()> {
@@ -301,15 +316,12 @@ impl Session {
         self.screen.note(&format!("({count} messages are loaded from {file})"))
     }
 
-    fn replace(&self, messages: &[Arc<Message>]) {
-        self.agent.set_messages(messages.iter().map(|message| (**message).clone()).collect());
-    }
-
     fn address(&self) -> String {
         let model = self.agent.model();
-        match model.base_url.as_str() {
-            "" => format!("{}, the model that is part of the crate", model.id),
-            url => format!("{} at {url}", model.id),
+        match (model.provider.as_str(), model.base_url.as_str()) {
+            ("builtin", _) => format!("{}, the model that is part of the crate", model.id),
+            ("server", url) => format!("{} at {url}", model.id),
+            (provider, url) => format!("{} of {provider} at {url}", model.id),
         }
     }
 }

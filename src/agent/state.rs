@@ -8,7 +8,7 @@ use crate::{
         options::{AgentOptions, QueueMode},
     },
     error::Error,
-    message::{Message, shared},
+    message::Message,
     model::{Model, ThinkingLevel},
     tool::{ExecutionMode, Tool},
     transcript::{current_system, prompt_text},
@@ -121,9 +121,10 @@ impl Agent {
         self.change(|options| options.follow_up_mode = mode);
     }
 
-    /// Replaces the transcript; a run at work goes on with what it started with.
-    pub fn set_messages(&self, messages: Vec<Message>) {
-        let messages = Arc::new(shared(messages));
+    /// Replaces the transcript by messages, or by shared ones such as those of [`messages`](Agent::messages); a run at work
+    /// goes on with what it started with.
+    pub fn set_messages<M: Into<Arc<Message>>>(&self, messages: impl IntoIterator<Item = M>) {
+        let messages = Arc::new(messages.into_iter().map(Into::into).collect());
         self.core().state.lock().messages = messages;
         self.core().memo.clear();
     }

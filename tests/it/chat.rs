@@ -64,9 +64,19 @@ struct Talk {
 
 impl Talk {
     fn start(name: &str, arguments: &[&str]) -> Talk {
-        let mut child = Command::new(example(name))
+        Talk::start_with(name, arguments, &[])
+    }
+
+    fn start_with(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Talk {
+        let mut command = Command::new(example(name));
+        // Keys of whoever runs the tests are not for them.
+        let is_key = |name: &str| name.contains("_KEY") || name.contains("_TOKEN");
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_key)) {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(arguments)
-            .env_remove("OPENAI_API_KEY")
+            .envs(variables.iter().copied())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -495,17 +505,94 @@ fn an_address_that_is_none_is_an_error_of_one_line() {
 }
 
 #[test]
+fn another_provider_is_chosen_and_the_conversation_goes_on() {
+    let script = "My name is Ada.\n/model builtin/builtin-2\n\
+        /model anthropic/claude-sonnet-4-6\nWhat is my name?\n/model builtin/builtin-1\n/retry\n";
+    check(
+        script,
+        expect![[r#"
+            > My name is Ada.
+            Your name is Ada. I will remember that.
+            > /model builtin/builtin-2
+            error: the provider `builtin` has no model `builtin-2` (did you mean `builtin-1`?); add one that is missing with Models::add_model
+            > /model anthropic/claude-sonnet-4-6
+            (the model is claude-sonnet-4-6 of anthropic at https://api.anthropic.com)
+            > What is my name?
+            error: there is no key for the provider `anthropic`: set ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN), or StreamOptions::api_key (nothing is lost: /retry asks again)
+            > /model builtin/builtin-1
+            (the model is builtin-1, the model that is part of the crate)
+            > /retry
+            Your name is Ada.
+        "#]],
+    );
+}
+
+#[test]
+fn a_vendor_is_reached_elsewhere() {
+    let body =
+        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#;
+    let server = Server::start([Response::json(401, body)]).unwrap();
+    let mut talk = Talk::start_with(
+        "chat",
+        &["--provider", "anthropic", "--base-url", &server.url()],
+        &[("ANTHROPIC_API_KEY", "sk-ant-wrong")],
+    );
+    talk.type_in("Hello\n");
+    let (shown, _) = talk.end();
+    let shown = shown.replace(&server.address().to_string(), "SERVER");
+    expect![[r#"
+        You talk to claude-sonnet-4-6 of anthropic at http://SERVER. /help says what you can do.
+        > Hello
+        error: 401: invalid x-api-key {"type":"authentication_error"} (nothing is lost: /retry asks again)
+    "#]].assert_eq(&shown);
+    assert_eq!(server.requests()[0].header("x-api-key"), Some("sk-ant-wrong"));
+    assert!(server.requests()[0].text().contains("claude-"));
+}
+
+#[test]
+fn a_server_gets_the_key_of_the_environment() {
+    let server = Server::start([says("Hello!")]).unwrap();
+    let url = server.url();
+    let key = ("OPENAI_API_KEY", "sk-of-mine");
+    let mut talk = Talk::start_with("chat", &["--base-url", &url], &[key]);
+    talk.type_in("Hello\n/model\n");
+    assert!(!talk.end().0.contains("sk-of-mine"));
+    assert_eq!(server.requests()[0].header("authorization"), Some("Bearer sk-of-mine"));
+}
+
+#[test]
+fn a_model_that_calls_tools_for_ever_is_stopped() {
+    let call = "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":\
+        {\"name\":\"calculate\",\"arguments\":\"{\\\"expression\\\":\\\"1+1\\\"}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n";
+    let server = Server::answering(move |_| Response::events([call, "data: [DONE]\n\n"])).unwrap();
+    let shown = chat(&["--base-url", &server.url()], "Go\n");
+    let end = "  calculate = 2\n(it has asked often enough for one run; /retry goes on)\n";
+    assert!(shown.ends_with(end), "{shown}");
+    assert_eq!(server.requests().len(), 50);
+}
+
+#[test]
 fn the_command_line_is_checked() {
     let shown = |arguments: &[&str]| {
         let (shown, code) = run("chat", arguments, "");
         format!("{code:?} {}", shown.lines().next().unwrap())
     };
-    let all = [&["--help"][..], &["--modle", "x"], &["--model"], &["--base-url="]].map(shown);
+    let all = [
+        &["--help"][..],
+        &["--modle", "x"],
+        &["--model"],
+        &["--base-url="],
+        &["--provider", "nobody"],
+        &["--provider", "ollama"],
+    ]
+    .map(shown);
     expect![[r#"
         Some(0) A chat in the terminal.
         Some(2) error: there is no option `--modle` (see --help)
         Some(2) error: --model needs a value (see --help)
-        Some(2) error: --base-url needs a value (see --help)"#]]
+        Some(2) error: --base-url needs a value (see --help)
+        Some(2) error: there is no provider `nobody`; add one with Models::add
+        Some(2) error: say which model of ollama with --model"#]]
     .assert_eq(&all.join("\n"));
 }
 
@@ -565,8 +652,8 @@ fn the_small_examples_run_and_end() {
               user: Thank you!
          assistant: You are welcome.
         == tools
-        calculate gave [Text(TextContent { text: "391", text_signature: None })], error: false
-        calculate gave [Text(TextContent { text: "division by zero", text_signature: None })], error: true
+        result: 391
+        failed: division by zero
         That gave:
         - `calculate` (17, multiply, 23): 391
         - `calculate` (1, divide, 0) failed: division by zero
