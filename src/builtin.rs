@@ -18,6 +18,7 @@ mod conversation;
 mod parameters;
 mod reply;
 mod request;
+mod script;
 mod skills;
 mod talk;
 

@@ -7,6 +7,7 @@ use crate::{
         Decision,
         conversation::{Conversation, Gave},
         parameters::number,
+        script,
         skills::{Plan, SKILLS, named_call, plan},
         talk,
     },
@@ -27,6 +28,7 @@ pub(super) fn decide(conversation: &Conversation<'_>) -> Decision {
     if !conversation.results.is_empty() && !drops_work(conversation) {
         thoughts.push("There is something to tell from the tools.".to_owned());
         text.push(report(&conversation.results));
+        text.extend(total(conversation));
     }
     let mut failure = None;
     if !answers_tools {
@@ -135,6 +137,22 @@ fn images(conversation: &Conversation<'_>) -> Option<String> {
             images.join(", ")
         )),
     }
+}
+
+/// What the numbers in the files add up to, if that was asked and no script has told it.
+fn total(conversation: &Conversation<'_>) -> Option<String> {
+    let results = &conversation.results;
+    let by_script = |gave: &Gave<'_>| {
+        let name = &gave.result.tool_name;
+        conversation.tools.iter().any(|tool| tool.name == *name && script::runs_scripts(tool))
+    };
+    let all_read = !results.iter().any(|gave| gave.result.is_error || by_script(gave));
+    if !all_read || !conversation.request.asks_for_total() {
+        return None;
+    }
+    let blocks = results.iter().flat_map(|gave| &gave.result.content);
+    let total = script::total(blocks.filter_map(Content::as_text));
+    Some(format!("The numbers add up to {}.", number(total)))
 }
 
 /// Says which tools are called now.

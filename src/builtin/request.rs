@@ -127,6 +127,12 @@ impl Request {
             .collect()
     }
 
+    /// Whether it asks what the numbers in files add up to.
+    pub(super) fn asks_for_total(&self) -> bool {
+        self.says(&["add up", "adds up", "sum up", "sum of", "total", "altogether"])
+            && !self.paths().is_empty()
+    }
+
     /// What it asks to work out.
     pub(super) fn sums(&self) -> Vec<Sum> {
         let infix = self.infix().into_iter().map(|(_, sum)| sum);

@@ -6,6 +6,7 @@ use crate::{
     builtin::{
         parameters::{Kind, Parameter, fill, parameters},
         request::{Request, Sum},
+        script,
     },
     message::{ToolCall, ToolDeclaration},
 };
@@ -44,6 +45,9 @@ pub(super) struct Plan {
 /// What requests say that ask for the files of a folder.
 const LISTING: &[&str] =
     &["list", "ls", "which files", "what files", "the files", "folder", "directory"];
+
+/// The place of reading files among the skills.
+const READING: usize = 2;
 
 pub(super) const SKILLS: &[Skill] = &[
     Skill {
@@ -99,6 +103,9 @@ const VERBS: &[&str] =
 
 /// The calls that a request asks for.
 pub(super) fn plan(request: &Request, tools: &[ToolDeclaration]) -> Plan {
+    if let Some(runner) = tools.iter().find(|tool| script::runs_scripts(tool)) {
+        return plan_with_scripts(request, tools, runner);
+    }
     let mut plan = Plan::default();
     for skill in SKILLS {
         match skill.about {
@@ -120,6 +127,28 @@ pub(super) fn plan(request: &Request, tools: &[ToolDeclaration]) -> Plan {
         if plan.calls.iter().all(|call| call.name != tool.name) {
             plan.calls.push(named_call(tool, request));
         }
+    }
+    plan
+}
+
+/// What a script does better than single calls goes into one; the rest is called as ever.
+fn plan_with_scripts(
+    request: &Request,
+    tools: &[ToolDeclaration],
+    runner: &ToolDeclaration,
+) -> Plan {
+    let direct: Vec<ToolDeclaration> =
+        tools.iter().filter(|tool| !script::runs_scripts(tool)).cloned().collect();
+    let mut plan = plan(request, &direct);
+    let reading = &SKILLS[READING];
+    let inner = script::inner_tools(runner);
+    if let Some(reader) = best(&inner, reading.tools)
+        && !reading.subjects(About::File, request).is_empty()
+        && (request.asks_for_total() || best(&direct, reading.tools).is_none())
+        && let Some(call) = script::reading(runner, reader, request)
+    {
+        plan.calls = vec![call];
+        plan.missing.clear();
     }
     plan
 }
