@@ -606,7 +606,8 @@ fn the_conversation_of_the_readme_is_a_real_one() {
 }
 
 /// The examples beside the chat.
-const SMALL: [&str; 6] = ["abort", "custom_messages", "hello", "low_level", "steer", "tools"];
+const SMALL: [&str; 7] =
+    ["abort", "code_mode", "custom_messages", "hello", "low_level", "steer", "tools"];
 
 #[test]
 fn the_small_examples_run_and_end() {

@@ -11,8 +11,10 @@ use steerage::{
 mod agent;
 mod declare;
 mod escape;
+mod leaks;
 mod limits;
 mod script;
+mod typescript;
 
 /// A tool of a test host.
 type Answer = Arc<dyn Fn(&ScriptCall, &AbortSignal) -> Result<Value, ToolError> + Send + Sync>;

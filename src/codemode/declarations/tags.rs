@@ -5,17 +5,24 @@ use serde_json::{Map, Value};
 /// Longer tags help nobody.
 const LONGEST: usize = 80;
 
+/// What ends a line, and so a comment, in TypeScript.
+const ENDS_OF_LINES: [char; 4] = ['\n', '\r', '\u{2028}', '\u{2029}'];
+
 /// The comment lines of a property: its description, then one line of tags.
 pub(super) fn comment_lines(schema: &Value) -> Vec<String> {
     let Some(fields) = schema.as_object() else { return Vec::new() };
     let description = fields.get("description").and_then(Value::as_str).unwrap_or_default();
     let mut lines: Vec<String> =
-        description.trim().lines().map(|line| format!("// {line}").trim_end().to_owned()).collect();
+        lines(description.trim()).map(|line| format!("// {line}").trim_end().to_owned()).collect();
     let tags = tags(fields);
     if !tags.is_empty() {
         lines.push(format!("// {}", tags.join(" ")));
     }
     lines
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split(ENDS_OF_LINES))
 }
 
 fn tags(fields: &Map<String, Value>) -> Vec<String> {
@@ -42,7 +49,7 @@ fn tags(fields: &Map<String, Value>) -> Vec<String> {
     if get("deprecated") == Some(&Value::Bool(true)) {
         tags.push("@deprecated".to_owned());
     }
-    tags.retain(|tag| tag.chars().count() <= LONGEST && !tag.contains(['\n', '\r']));
+    tags.retain(|tag| tag.chars().count() <= LONGEST && !tag.contains(ENDS_OF_LINES));
     tags
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use serde_json::{Value, json};
 use steerage::{
-    Agent, AgentEvent, AgentOptions, Hooks, Message, Tool, ToolDecision, ToolPool,
+    Agent, AgentEvent, AgentOptions, Builtin, Hooks, Message, Tool, ToolDecision, ToolPool,
     agent_loop::ResultChanges,
     codemode::{self, CodeModeOptions},
     message::ToolResultMessage,
@@ -261,4 +261,33 @@ fn images_are_content() {
         .map(|block| serde_json::to_value(block).unwrap()["type"].clone())
         .collect();
     assert_eq!(told, ["text", "image", "text"]);
+}
+
+#[test]
+fn the_built_in_model_reads_by_script_what_it_cannot_read_directly() {
+    let options =
+        AgentOptions { stream: Some(Builtin::unpaced().into()), ..with_tools(vec![read()]) };
+    let agent = Agent::new(Builtin::model(), options).unwrap();
+    let outcome = agent.prompt("Read a.txt and b.txt.").unwrap().wait().unwrap();
+    assert_eq!(
+        outcome.text,
+        "That gave:\n- `codemode` (const files = [\"a.txt\",\"b.txt\"];\nconst texts = await Promise…), 4 lines:\n    \
+         a.txt:\n    contents of a.txt\n    b.txt:\n    contents of b.txt"
+    );
+}
+
+#[test]
+fn with_tools_of_its_own_the_built_in_model_writes_a_script_for_totals_only() {
+    let tools = vec![read(), codemode::tool([read()])];
+    let options =
+        AgentOptions { stream: Some(Builtin::unpaced().into()), tools, ..AgentOptions::default() };
+    let agent = Agent::new(Builtin::model(), options).unwrap();
+    let calls = |prompt: &str| {
+        let outcome = agent.prompt(prompt).unwrap().wait().unwrap();
+        let messages = outcome.messages.iter().filter_map(|message| message.as_assistant());
+        let names = messages.flat_map(|it| it.tool_calls()).map(|call| call.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(calls("Read a.txt and b.txt."), ["read", "read"]);
+    assert_eq!(calls("Read a.txt and b.txt and add up the numbers."), ["codemode"]);
 }
