@@ -624,6 +624,28 @@ fn the_small_examples_run_and_end() {
          assistant: I use `long_task`.
         toolResult: the task was called off
               then: Well, thank you. How can I help?
+        == code_mode
+
+        -- with read_file
+        read_file: january.csv
+        read_file: february.csv
+        read_file: march.csv
+        read_file: april.csv
+        The numbers add up to 15108.
+
+        -- with codemode
+        codemode: const files = ["january.csv","february.csv","march.csv","april.csv"];
+        const texts = await Promise.all(files.map((file) => tools.read_file({ path: file })));
+        let total = 0;
+        for (const line of texts.join("\n").split("\n")) {
+          const number = line.match(/-?\d+(\.\d+)?\s*$/);
+          if (number) total += Number(number[0]);
+        }
+        return { files: files.length, total: Math.round(total * 100) / 100 };
+        `codemode` says: {"files":4,"total":15108}
+
+        single calls: 3027 tokens
+        one script:   980 tokens
         == custom_messages
         Your open file is report.
         file, note, user, assistant
