@@ -23,6 +23,7 @@ pub mod config;
 pub mod content;
 pub mod definition;
 pub mod naming;
+pub mod oauth;
 pub mod sampling;
 pub mod servers;
 pub mod transport;
@@ -33,6 +34,7 @@ pub use crate::mcp::{
         Sampling,
     },
     config::Config,
+    oauth::{Loopback, OAuth, OAuthOptions},
     servers::{ServerReport, ServerState, Servers, ServersOptions},
     transport::{Http, HttpServerOptions, Stdio, StdioOptions, Transport},
 };

@@ -225,7 +225,7 @@ impl Core {
         self.transport.agreed(&info.protocol_version);
         *self.server.lock() = Arc::new(info);
         self.transport.send(Message::notification("notifications/initialized", None), signal)?;
-        self.transport.ready();
+        self.transport.ready(signal);
         Ok(())
     }
 }

@@ -45,8 +45,10 @@ pub trait Transport: Send + Sync {
         let _ = version;
     }
 
-    /// Tells that the server knows that the client is ready.
-    fn ready(&self) {}
+    /// Tells that the server knows that the client is ready. It may wait a moment until the server can speak too.
+    fn ready(&self, signal: &AbortSignal) {
+        let _ = signal;
+    }
 
     /// Forgets the session that the server has lost, so that a new one can be opened.
     fn forget_session(&self) {}

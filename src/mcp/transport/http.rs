@@ -196,9 +196,9 @@ impl Transport for Http {
         self.shared.session.lock().version = Some(version.to_owned());
     }
 
-    fn ready(&self) {
+    fn ready(&self, signal: &AbortSignal) {
         if self.shared.options.open_stream {
-            self.shared.open_stream();
+            self.shared.open_stream(signal);
         }
     }
 
