@@ -83,6 +83,10 @@
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
 //! arguments) are on by default; `codemode` (scripts of the model) and `mcp` (servers of the Model Context Protocol as
 //! tools) are not. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default; `codemode` (scripts of the model) is not. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default; `mcp` (servers of the Model Context Protocol as tools) is not. Without them the crate is the agent, its loop, tools and the scripted model.
+//! arguments) are on by default. Without them the crate is the agent, its loop, tools and the scripted model. `images` scales
+//! down what is too large for a model ([`ImageContent::fit`](message::ImageContent::fit)).
 #![warn(
     missing_docs,
     clippy::unwrap_used,
@@ -105,6 +109,7 @@ mod error;
 mod event;
 #[cfg(feature = "providers")]
 mod http;
+mod image;
 #[cfg(feature = "mcp")]
 pub mod jsonrpc;
 #[cfg(feature = "mcp")]

@@ -16,6 +16,10 @@ mod handoff;
 mod mcp;
 mod models;
 mod openai_completions;
+mod images;
+#[cfg(feature = "mcp")]
+mod mcp;
+mod models;
 mod partial_json;
 mod robust;
 mod saved;
