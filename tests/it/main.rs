@@ -12,14 +12,11 @@ mod codemode;
 mod conformance;
 mod field;
 mod handoff;
-#[cfg(feature = "mcp")]
-mod mcp;
-mod models;
-mod openai_completions;
 mod images;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod models;
+mod openai_completions;
 mod partial_json;
 mod robust;
 mod saved;
