@@ -26,56 +26,71 @@ impl Named for Body {
     }
 }
 
-/// The bodies of all event streams, each once.
+/// The bodies of all answers that are no failure, each once for each request that understands it in its own way.
 pub(super) fn bodies<'a>(cases: impl Iterator<Item = &'a Value>) -> Vec<Body> {
     let mut seen = HashSet::new();
     let mut bodies = Vec::new();
     for case in cases {
         let turns = case["turns"].as_array().cloned().unwrap_or_else(|| vec![case.clone()]);
-        for turn in turns.iter().filter(|turn| !turn["context"].to_string().contains("$reply")) {
+        for mut turn in turns {
+            leave_out_replies(&mut turn["context"]);
+            let mut model = case["model"].clone();
+            for (name, value) in turn["model"].as_object().into_iter().flatten() {
+                model[name] = value.clone();
+            }
             let scripts = turn["responses"].as_array().into_iter().flatten();
-            for script in scripts.filter(|it| it["headers"]["content-type"] == "text/event-stream")
-            {
+            for script in scripts.filter(|it| it["status"].as_u64().unwrap_or(200) < 300) {
                 let bytes = parse::body(script);
-                let mut model = case["model"].clone();
-                for (name, value) in turn["model"].as_object().into_iter().flatten() {
-                    model[name] = value.clone();
+                let is_whole = matches!(script["end"].as_str(), None | Some("normal"));
+                if !seen.insert((bytes.clone(), understanding(&model, &turn), is_whole)) {
+                    continue;
                 }
-                let compat = model["compat"].to_string();
-                if seen.insert((bytes.clone(), compat)) {
-                    let name = case["name"].as_str().unwrap().to_owned();
-                    let is_native = turn["entry"] == "stream" || case["entry"] == "stream";
-                    let is_whole = matches!(script["end"].as_str(), None | Some("normal"));
-                    bodies.push(Body {
-                        name,
-                        model,
-                        turn: turn.clone(),
-                        is_native,
-                        bytes,
-                        is_whole,
-                    });
-                }
+                bodies.push(Body {
+                    name: case["name"].as_str().unwrap().to_owned(),
+                    model: model.clone(),
+                    is_native: turn["entry"] == "stream" || case["entry"] == "stream",
+                    turn: turn.clone(),
+                    bytes,
+                    is_whole,
+                });
             }
         }
     }
     bodies
 }
 
-/// Feeds a body byte by byte through the decoder, and its two parts for each cut through the frames that a decoder is
-/// shown (it sees nothing else).
+/// What the meaning of a body depends on beside its bytes.
+fn understanding(model: &Value, turn: &Value) -> String {
+    let flags = ["supportsFinishReason", "supportsOpenAIGrammarTools", "allowedFallbackModels"];
+    let flags = flags.map(|name| &model["compat"][name]);
+    let model = ["api", "provider", "id", "cost"].map(|name| &model[name]);
+    format!("{model:?} {flags:?} {}", turn["context"]["tools"])
+}
+
+/// What stands for the answer of an earlier turn does not matter to the decoder of a later one.
+fn leave_out_replies(context: &mut Value) {
+    if let Some(messages) = context["messages"].as_array_mut() {
+        messages.retain(|message| message.get("$reply").is_none());
+    }
+}
+
+/// Feeds a body byte by byte to its decoder, and in two parts for each place to cut it to what makes the frames: the same
+/// frames give the same events, since a decoder sees nothing else.
 pub(super) fn difference(body: &Body) -> Option<String> {
     let request = parse::request(&body.model, &body.turn, body.is_native);
-    let events = |pieces: Vec<&[u8]>| decode(&request, pieces, body.is_whole).unwrap();
+    let Ok(whole) = decode(&request, [&body.bytes], body.is_whole) else {
+        // A request that cannot be made has no answer.
+        return None;
+    };
     let bytes = &body.bytes;
-    let whole = events(vec![bytes]);
-    let by_byte = events(bytes.chunks(1).collect());
+    let by_byte = decode(&request, bytes.chunks(1), body.is_whole).unwrap();
     if whole != by_byte {
         return Some(format!("byte by byte\n  expected {whole:?}\n  got      {by_byte:?}"));
     }
-    let expected = frames(bytes);
+    let (frames, foreign) = frames(bytes);
     for cut in 1..bytes.len() {
         let (first, second) = bytes.split_at(cut);
-        if !gives(&expected, &[first, second]) {
+        if !gives(&frames, &foreign, &[first, second]) {
             return Some(format!("cut at byte {cut}"));
         }
     }
@@ -84,25 +99,26 @@ pub(super) fn difference(body: &Body) -> Option<String> {
 
 type Frame = (Option<String>, String);
 
-fn frames(body: &[u8]) -> Vec<Frame> {
+/// The frames of a body, and what in it is no frame.
+fn frames(body: &[u8]) -> (Vec<Frame>, String) {
     let mut frames = Vec::new();
-    read(&[body], |event, data| {
+    let foreign = read(&[body], |event, data| {
         frames.push((event.map(str::to_owned), data.to_owned()));
-        true
     });
-    frames
+    (frames, foreign)
 }
 
-fn gives(expected: &[Frame], pieces: &[&[u8]]) -> bool {
-    let mut expected = expected.iter();
-    let all_fit = read(pieces, |event, data| {
-        expected.next().is_some_and(|it| it.0.as_deref() == event && it.1 == data)
+fn gives(frames: &[Frame], foreign: &str, pieces: &[&[u8]]) -> bool {
+    let mut expected = frames.iter();
+    let mut all_fit = true;
+    let rest = read(pieces, |event, data| {
+        all_fit &= expected.next().is_some_and(|it| it.0.as_deref() == event && it.1 == data);
     });
-    all_fit && expected.next().is_none()
+    all_fit && expected.next().is_none() && rest == foreign
 }
 
-/// Shows each frame to `take` while it says yes; tells whether it always did.
-fn read(pieces: &[&[u8]], mut take: impl FnMut(Option<&str>, &str) -> bool) -> bool {
+/// Shows each frame to `take`; returns the text that is none.
+fn read(pieces: &[&[u8]], mut take: impl FnMut(Option<&str>, &str)) -> String {
     let mut decoder = SseDecoder::new(SseOptions::default());
     for piece in pieces.iter().map(Some).chain([None]) {
         match piece {
@@ -111,10 +127,8 @@ fn read(pieces: &[&[u8]], mut take: impl FnMut(Option<&str>, &str) -> bool) -> b
         }
         while let Some(frame) = decoder.next_frame() {
             let frame = frame.unwrap();
-            if !take(frame.event, frame.data) {
-                return false;
-            }
+            take(frame.event, frame.data);
         }
     }
-    true
+    decoder.foreign_text().to_owned()
 }
