@@ -14,6 +14,7 @@ use steerage::{
     testing::server::{Request, Response, Server},
 };
 
+mod hostile;
 mod request;
 mod response;
 mod secrets;
