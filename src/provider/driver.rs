@@ -332,6 +332,8 @@ impl Context {
             })?;
             http.body = body.into();
         }
+        // It may be as large as the body, and an abort shall not wait until it is gone.
+        drop(payload);
         let retries = Retries {
             policy: &self.policy,
             clock: &*self.provider.clock,

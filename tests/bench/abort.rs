@@ -34,7 +34,7 @@ const TRIALS: usize = 40;
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// How long an upload gets to fill what lies between the two ends.
-const SETTLE_UPLOAD: Duration = Duration::from_millis(300);
+const SETTLE_UPLOAD: Duration = Duration::from_millis(50);
 
 /// A chunk of a stream that goes on.
 const DELTA: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"so\"}}]}\n\n";
@@ -134,6 +134,7 @@ impl Bench {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let provider = self.provider_at(listener.local_addr().expect("an address"));
         let accept = self.authority.acceptor(false);
+        let (accepted, accepts) = mpsc::channel();
         thread::Builder::new()
             .spawn(move || {
                 let mut plain = Vec::new();
@@ -144,13 +145,15 @@ impl Bench {
                     } else {
                         plain.push(socket);
                     }
+                    let _ = accepted.send(());
                 }
             })
             .expect("a thread");
-        let prompt = "long ".repeat(4 << 20);
+        let prompt = "long ".repeat(3 << 20);
         measure(&label("blocked upload", secure), || {
             let agent = agent(provider.clone(), secure);
             let run = agent.prompt(prompt.clone()).expect("an idle agent");
+            accepts.recv().expect("a connection");
             AbortSignal::never().wait_timeout(SETTLE_UPLOAD);
             Trial { agent, run }
         });
