@@ -170,6 +170,11 @@ impl HttpClient {
     }
 }
 
+/// Says what is wrong with an address that cannot be asked.
+pub(crate) fn check_url(url: &str) -> Result<()> {
+    url::parse(url).map(drop)
+}
+
 /// Returns where a redirect leads, if it may be followed.
 fn redirect(
     request: &HttpRequest,

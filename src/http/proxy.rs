@@ -108,7 +108,11 @@ impl Proxies {
 impl Found {
     pub(crate) fn open(&self) -> Result<Proxy> {
         Proxy::new(self.url.expose()).map_err(|_| {
-            let text = format!("the proxy in {} is no URL of a known kind", self.place);
+            let text = format!(
+                "the proxy in {} is no URL of a known kind: write it as http://host:port, or with https, socks4, \
+                 socks4a, socks5 or socks5h",
+                self.place
+            );
             Error::new(ErrorKind::Configuration, text)
         })
     }

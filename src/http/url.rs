@@ -13,18 +13,25 @@ use crate::{
 /// Reads an absolute `http` or `https` URL. The error does not show it: a query may hold a key.
 pub(crate) fn parse(url: &str) -> Result<Uri> {
     const WITHOUT_SCHEME: &str = "it does not begin with http:// or https://";
+    const WITHOUT_HOST: &str = "it names no host";
     let problem = match url.trim().parse::<Uri>() {
         Err(_) if !url.contains("://") => WITHOUT_SCHEME.to_owned(),
+        Err(_) if names_nothing(url) => WITHOUT_HOST.to_owned(),
         Err(error) => error.to_string(),
         Ok(uri) => match (uri.scheme_str(), uri.host()) {
             (Some("http" | "https"), Some(host)) if !host.is_empty() => return Ok(uri),
-            (Some("http" | "https"), _) => "it names no host".to_owned(),
+            (Some("http" | "https"), _) => WITHOUT_HOST.to_owned(),
             (Some(scheme), _) => format!("the scheme `{scheme}` is neither http nor https"),
             (None, _) => WITHOUT_SCHEME.to_owned(),
         },
     };
     let text = format!("`{}` is no URL that can be asked: {problem}", without_query(url));
     Err(Error::new(ErrorKind::Configuration, text))
+}
+
+fn names_nothing(url: &str) -> bool {
+    let after = url.split_once("://").map_or("", |(_, after)| after).trim();
+    after.is_empty() || after.starts_with(['/', '?', '#', ':'])
 }
 
 /// Returns the host, and the port where it is given, for texts.

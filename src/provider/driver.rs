@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::{
     abort::AbortSignal,
     error::{Error, ErrorKind},
-    http::{HttpRequest, HttpResponse, Retries, RetryPolicy},
+    http::{self, HttpRequest, HttpResponse, Retries, RetryPolicy},
     model::Model,
     provider::{ProviderOptions, failure},
-    secret::{Secret, scrub},
+    secret::{Secret, scrub, without_query},
     sse::{SseDecoder, SseOptions},
     stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamRequest},
     thread,
@@ -74,6 +74,8 @@ pub(crate) struct ProviderStream<D> {
     events: Events,
     sse: SseDecoder,
     has_frames: bool,
+    /// Whether a frame meant something.
+    has_meaning: bool,
     last_frame: Instant,
     /// When the wait for the end of the body began.
     complete_since: Option<Instant>,
@@ -131,11 +133,12 @@ impl<D: FrameDecoder> ProviderStream<D> {
             events: Events::new(),
             sse: SseDecoder::new(sse),
             has_frames: false,
+            has_meaning: false,
             last_frame: Instant::now(),
             complete_since: None,
             context,
         };
-        match call {
+        match call.and_then(|call| check_address(call, model)) {
             Ok(call) => stream.state = State::Unsent(Box::new(call)),
             Err(error) => stream.fail(error),
         }
@@ -198,6 +201,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             self.context.show_frame(frame.data)?;
             self.decoder.frame(frame.event, frame.data, &mut self.events)?;
         }
+        self.has_meaning |= !self.events.is_empty();
         Ok(())
     }
 
@@ -252,23 +256,33 @@ impl<D: FrameDecoder> ProviderStream<D> {
         result.map_err(|error| self.explain(error, response))
     }
 
-    /// A response that was no event stream says itself why.
+    /// Says more of an end that came too early: what arrived instead of an event stream of this API.
     fn explain(&self, error: Error, response: &HttpResponse) -> Error {
         let text = self.sse.foreign_text().trim();
-        if text.is_empty() {
-            return error;
-        }
         if let Ok(Value::Object(body)) = serde_json::from_str(text)
             && let Some(said) = body.get("error").filter(|it| !it.is_null())
         {
             return failure::in_stream(said);
         }
-        if self.has_frames {
+        if self.has_meaning || !self.events.is_empty() {
             return error;
         }
         let kind = response.header("content-type").unwrap_or("no content type");
-        let shown: String = text.chars().take(200).collect();
-        let message = format!("{error}; {} answered with {kind}: {shown}", response.host());
+        let came = match (self.has_frames, text.is_empty()) {
+            (true, _) => "sent events".to_owned(),
+            (false, true) if kind.starts_with("text/event-stream") => return error,
+            (false, true) => format!("answered with status {} and no body", response.status()),
+            (false, false) => format!("answered with {kind}"),
+        };
+        let Model { api, base_url, .. } = &*self.context.model;
+        let (host, base_url) = (response.host(), without_query(base_url));
+        let mut message = format!(
+            "{error}: {host} {came}, which is nothing of the API `{api}`: check the model's base URL (`{base_url}`)"
+        );
+        if !text.is_empty() {
+            message.push_str("; it begins with: ");
+            message.extend(text.chars().take(200));
+        }
         Error::from_failure(error.failure().clone(), message)
     }
 
@@ -341,11 +355,9 @@ impl Context {
         };
         let mut response = self.provider.client.send_with_retries(&http, &retries, &self.signal)?;
         if !response.is_success() {
-            return Err(failure::of_response(
-                &mut response,
-                &self.model.provider,
-                self.provider.clock.now(),
-            )?);
+            let has_key = !self.secrets.is_empty();
+            let now = self.provider.clock.now();
+            return Err(failure::of_response(&mut response, &self.model, has_key, now)?);
         }
         if let Some(hook) = &self.hooks.on_response {
             let meta =
@@ -374,6 +386,20 @@ impl Context {
             Err(Error::new(ErrorKind::Callback, format!("the hook {name} panicked: {panic}")))
         })
     }
+}
+
+/// An address that cannot be asked is the model's: its error names both.
+fn check_address(call: Call, model: &Model) -> Result<Call, Error> {
+    let Err(error) = http::check_url(&call.http.url) else { return Ok(call) };
+    let id = &model.id;
+    let message = match http::check_url(&model.base_url) {
+        _ if model.base_url.trim().is_empty() => {
+            format!("the model `{id}` has no base URL: set it to where the model's server is")
+        }
+        Err(error) => format!("the base URL of the model `{id}` cannot be used: {error}"),
+        Ok(()) => error.message().to_owned(),
+    };
+    Err(Error::new(ErrorKind::Configuration, message))
 }
 
 /// The error with the vendor's id of the request.

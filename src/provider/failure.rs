@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::{Error, ErrorKind, Failure, wording},
     http::{HttpResponse, retry_after},
+    model::Model,
 };
 
 /// So many characters of a body are shown.
@@ -44,7 +45,8 @@ impl Facts<'_> {
 /// Reads a response that is no success to its end and makes an error of it.
 pub(crate) fn of_response(
     response: &mut HttpResponse,
-    provider: &str,
+    model: &Model,
+    has_key: bool,
     now: SystemTime,
 ) -> Result<Error, Error> {
     let body = response.error_text()?;
@@ -57,7 +59,7 @@ pub(crate) fn of_response(
         None => body.trim().to_owned(),
     };
     // Cerebras says nothing at all when the prompt is too long.
-    let is_mute = provider == "cerebras" && matches!(status, 400 | 413) && text.is_empty();
+    let is_mute = model.provider == "cerebras" && matches!(status, 400 | 413) && text.is_empty();
     if text.is_empty() {
         "the server gave no reason".clone_into(&mut text);
     }
@@ -75,11 +77,27 @@ pub(crate) fn of_response(
         Some("false") => failure.retryable = false,
         _ => (),
     }
-    let mut message = format!("{status}: {}", shortened(&text));
+    let advice = advice(status, &failure, model, has_key);
+    let mut message =
+        format!("{} answered {status}{advice}: {}", response.host(), shortened(&text));
     if let Some(refusal) = response.refusal() {
         message = format!("{refusal}: {message}");
     }
     Ok(Error::from_failure(failure, message))
+}
+
+/// What to do about a status that says little by itself.
+fn advice(status: u16, failure: &Failure, model: &Model, has_key: bool) -> String {
+    let Model { id, provider, .. } = model;
+    match (status, failure.kind) {
+        (403, ErrorKind::Auth) if has_key => {
+            format!(" (check what the key for `{provider}` may do)")
+        }
+        (_, ErrorKind::Auth) if has_key => format!(" (check the key for `{provider}`)"),
+        (_, ErrorKind::Auth) => format!(" (no key was sent: set one for `{provider}`)"),
+        (404, _) => format!(" (check the model's id, `{id}`, and its base URL)"),
+        _ => String::new(),
+    }
 }
 
 /// Makes an error of what a vendor sends as `error` within a stream: an object, a text, or anything else.

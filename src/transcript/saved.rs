@@ -76,7 +76,10 @@ pub fn from_json(text: &str) -> Result<(Vec<Message>, Vec<Skipped>), Error> {
 
 fn unreadable(error: serde_json::Error) -> Error {
     let text = if error.is_eof() {
-        format!("the transcript is cut off at line {}: the rest of it is missing", error.line())
+        let line = error.line();
+        format!(
+            "the transcript is cut off at line {line} and the rest is missing: take an older copy, or mend it there"
+        )
     } else {
         format!("the transcript is no JSON: {error}")
     };

@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod auth;
+mod bad_input;
 mod builtin;
 mod catalogue;
 mod chat;

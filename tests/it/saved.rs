@@ -69,7 +69,9 @@ fn a_transcript_that_is_cut_off_is_an_error() {
     }
     check(
         "[\n{\"role\": \"user\", \"content\": \"on",
-        expect!["Configuration: the transcript is cut off at line 2: the rest of it is missing"],
+        expect![
+            "Configuration: the transcript is cut off at line 2 and the rest is missing: take an older copy, or mend it there"
+        ],
     );
 }
 

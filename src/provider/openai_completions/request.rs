@@ -48,7 +48,6 @@ pub(super) fn build(
         secret_headers: vec!["cf-aig-authorization".to_owned()],
         first_byte_timeout: request.options.timeout,
         body: body.into(),
-        ..HttpRequest::default()
     };
     Ok((Call { http, payload, after_hook: None }, grammar_tools))
 }
@@ -246,7 +245,7 @@ impl Render for Renderer<'_> {
             let has_instruction =
                 !self.needs_instruction || (is_all && mark_instruction(&mut converted, marker));
             let has_text = mark_last_text(&mut converted, marker);
-            self.is_unmarked.set(!is_all && !(has_instruction && has_text));
+            self.is_unmarked.set(!(is_all || has_instruction && has_text));
         }
         converted.iter().try_for_each(|message| kept::push(message, json))
     }
