@@ -11,6 +11,7 @@ use steerage::{
 mod aborts;
 mod deadlocks;
 mod graces;
+mod handles;
 mod nesting;
 mod panics;
 
