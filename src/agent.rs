@@ -173,7 +173,7 @@ impl Agent {
             (run.clone(), Job { core: core.clone(), run, start, context, config, line })
         };
         if let Err(error) = core.dispatch(job) {
-            core.end_run(|| ());
+            core.end_run(&run, None);
             return Err(error);
         }
         Ok(Run { state: run })
@@ -214,9 +214,11 @@ impl Agent {
             let mut state = core.state.lock();
             while state.active.is_some() {
                 match deadline {
-                    None => core.idle.wait(&mut state),
+                    None => state = core.idle.wait(state),
                     Some(deadline) => {
-                        if core.idle.wait_until(&mut state, deadline).timed_out() {
+                        let is_late;
+                        (state, is_late) = core.idle.wait_until(state, deadline);
+                        if is_late {
                             break;
                         }
                     }

@@ -4,6 +4,7 @@ use std::{any::Any, io, mem, panic, process, thread};
 
 pub(crate) mod hand_over;
 pub(crate) mod lineage;
+pub(crate) mod lock;
 pub(crate) mod timer;
 
 /// The process that something belongs to: after a fork the child has its memory but not its threads.

@@ -9,7 +9,6 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use parking_lot::{Condvar, Mutex};
 
 use crate::{
     abort::{AbortController, AbortSignal},
@@ -27,7 +26,10 @@ use crate::{
     message::Message,
     model::Model,
     stream::{LiveMessage, RequestMemo},
-    thread::{Home, lineage},
+    thread::{
+        Home, lineage,
+        lock::{Condvar, Mutex},
+    },
 };
 
 static NEXT_AGENT: AtomicU64 = AtomicU64::new(1);

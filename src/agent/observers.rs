@@ -7,12 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::{
     event::AgentEvent,
     stream::StreamEvent,
-    thread::{self, timer},
+    thread::{
+        self,
+        lock::{Condvar, Mutex},
+        timer,
+    },
     tool::while_blocked,
 };
 
@@ -139,9 +141,11 @@ impl Events {
                 return None;
             }
             match deadline {
-                None => self.shared.added.wait(&mut state),
+                None => state = self.shared.added.wait(state),
                 Some(deadline) => {
-                    if self.shared.added.wait_until(&mut state, deadline).timed_out() {
+                    let is_late;
+                    (state, is_late) = self.shared.added.wait_until(state, deadline);
+                    if is_late {
                         return state.queue.pop_front();
                     }
                 }

@@ -9,8 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::{
     abort::{AbortController, AbortSignal},
     agent_loop::{LoopEnd, LoopResult, SoftStop},
@@ -19,6 +17,7 @@ use crate::{
     thread::{
         Home,
         lineage::{self, Lineage, Mark},
+        lock::{Condvar, Mutex},
         timer::{self, Alarm},
     },
     tool::while_blocked,
@@ -179,6 +178,10 @@ impl RunState {
         }
         *self.outcome.lock() = Some(Arc::new(outcome));
         self.mark.end();
+    }
+
+    /// Wakes those who wait for the outcome.
+    pub(super) fn wake(&self) {
         self.done.notify_all();
         let alarm = self.alarm.lock().take();
         drop(alarm);
@@ -207,9 +210,11 @@ impl RunState {
             let mut outcome = self.outcome.lock();
             while outcome.is_none() {
                 match deadline {
-                    None => self.done.wait(&mut outcome),
+                    None => outcome = self.done.wait(outcome),
                     Some(deadline) => {
-                        if self.done.wait_until(&mut outcome, deadline).timed_out() {
+                        let is_late;
+                        (outcome, is_late) = self.done.wait_until(outcome, deadline);
+                        if is_late {
                             break;
                         }
                     }

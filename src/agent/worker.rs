@@ -72,21 +72,25 @@ impl Job {
         };
         // What the configuration holds is the host's: it is dropped before the run counts as over.
         let _ = thread::catch(|| drop(config));
-        core.end_run(|| run.complete(outcome));
+        core.end_run(&run, Some(outcome));
     }
 }
 
 impl Core {
-    /// Makes the agent idle and tells the run's own waiters, for anyone who looks at both in one moment.
-    pub(super) fn end_run(&self, complete: impl FnOnce()) {
+    /// Makes the agent idle. What came of the run is told under the same lock, for anyone who looks at both.
+    pub(super) fn end_run(&self, run: &RunState, outcome: Option<RunOutcome>) {
         let mut state = self.state.lock();
         state.active = None;
         state.streaming = None;
         state.pending.clear();
         state.steering.restore();
         state.follow_ups.restore();
-        complete();
+        if let Some(outcome) = outcome {
+            run.complete(outcome);
+        }
+        // Whoever is woken may fork at once: nothing is locked then.
         drop(state);
+        run.wake();
         self.idle.notify_all();
     }
 }

@@ -2,9 +2,10 @@
 
 use std::thread::{self, ThreadId};
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    thread::lock::{Condvar, Mutex},
+};
 
 /// Lets one thread after the other do something.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Turns {
             return Err(Error::new(ErrorKind::WouldDeadlock, message));
         }
         while whose.is_some() {
-            self.over.wait(&mut whose);
+            whose = self.over.wait(whose);
         }
         *whose = Some(me);
         Ok(Turn { turns: self })

@@ -27,9 +27,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::{abort::AbortController, thread};
+use crate::{
+    abort::AbortController,
+    thread::{
+        self,
+        lock::{Condvar, Mutex},
+    },
+};
 
 mod script;
 mod wire;
@@ -165,7 +169,9 @@ impl Server {
         let deadline = Instant::now() + limit;
         let mut log = self.shared.log.lock();
         while !done(&log) {
-            if self.shared.changed.wait_until(&mut log, deadline).timed_out() {
+            let is_late;
+            (log, is_late) = self.shared.changed.wait_until(log, deadline);
+            if is_late {
                 return done(&log);
             }
         }

@@ -11,14 +11,14 @@ use std::{
     collections::VecDeque,
     hint,
     sync::{
-        Arc,
+        Arc, MutexGuard,
         atomic::{AtomicU8, AtomicU32, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use crate::thread::lock::{Condvar, Mutex};
 
 /// Makes a channel. Each side learns from its next call that the other is gone.
 pub(crate) fn channel<T>() -> (Sender<T>, Receiver<T>) {
@@ -87,7 +87,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Shared<T> {
-    fn wake(&self, state: parking_lot::MutexGuard<'_, State<T>>) {
+    fn wake(&self, state: MutexGuard<'_, State<T>>) {
         self.sign.store(SOMETHING, Ordering::Release);
         let sleeps = state.sleeps;
         drop(state);
@@ -120,10 +120,14 @@ impl<T> Receiver<T> {
             state.sleeps = true;
             let is_late = match deadline {
                 None => {
-                    shared.added.wait(&mut state);
+                    state = shared.added.wait(state);
                     false
                 }
-                Some(deadline) => shared.added.wait_until(&mut state, deadline).timed_out(),
+                Some(deadline) => {
+                    let is_late;
+                    (state, is_late) = shared.added.wait_until(state, deadline);
+                    is_late
+                }
             };
             state.sleeps = false;
             if is_late && state.messages.is_empty() {

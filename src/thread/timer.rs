@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
-use crate::thread::Home;
+use crate::thread::{
+    Home,
+    lock::{Condvar, Mutex},
+};
 
 static TIMER: Timer = Timer { state: Mutex::new(None), changed: Condvar::new() };
 
@@ -55,7 +56,7 @@ pub(crate) fn at(at: Instant, action: impl FnOnce() + Send + 'static) -> Alarm {
         // Without a thread a deadline cannot fire early; the alarms of the next call try again.
         *TIMER.state.lock() = None;
     }
-    TIMER.changed.notify_one();
+    TIMER.changed.notify_all();
     Alarm { key }
 }
 
@@ -68,7 +69,7 @@ impl Drop for Alarm {
         drop(guard);
         if is_last {
             // The thread waits for what will not come.
-            TIMER.changed.notify_one();
+            TIMER.changed.notify_all();
         }
         // What the action owns is dropped here, after the lock is free.
         drop(action);
@@ -86,15 +87,15 @@ fn run() {
         match state.alarms.first_key_value().map(|(key, _)| *key) {
             Some((at, _)) if at <= now => {
                 let alarm = state.alarms.pop_first();
-                MutexGuard::unlocked(&mut guard, || {
-                    if let Some((_, action)) = alarm {
-                        let _ = super::catch(action);
-                    }
-                });
+                drop(guard);
+                if let Some((_, action)) = alarm {
+                    let _ = super::catch(action);
+                }
+                guard = TIMER.state.lock();
                 idle_since = None;
             }
             Some((at, _)) => {
-                TIMER.changed.wait_until(&mut guard, at);
+                (guard, _) = TIMER.changed.wait_until(guard, at);
                 idle_since = None;
             }
             None => {
@@ -103,7 +104,7 @@ fn run() {
                     *guard = None;
                     return;
                 }
-                TIMER.changed.wait_until(&mut guard, since + LINGER);
+                (guard, _) = TIMER.changed.wait_until(guard, since + LINGER);
             }
         }
     }

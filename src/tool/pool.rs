@@ -18,11 +18,13 @@ use std::{
     },
 };
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::{
     error::{Error, ErrorKind},
-    thread::{self, Home, hand_over::Patience},
+    thread::{
+        self, Home,
+        hand_over::Patience,
+        lock::{Condvar, Mutex},
+    },
 };
 
 mod places;
@@ -227,7 +229,7 @@ impl Shared {
         match call {
             Call::Nobody => Ok(()),
             Call::First => {
-                self.called.notify_one();
+                self.called.notify_all();
                 Ok(())
             }
             Call::Birth(generation) => {
@@ -247,7 +249,7 @@ impl Shared {
                     }
                     // Without rayon's threads the first one takes all jobs, one after another.
                     None => {
-                        self.called.notify_one();
+                        self.called.notify_all();
                     }
                 }
                 Ok(())
@@ -300,7 +302,7 @@ impl Shared {
             }
             stack.first = First::Idle;
             let slept = std::time::Instant::now();
-            self.called.wait(&mut stack);
+            stack = self.called.wait(stack);
             patience.slept(slept.elapsed());
         }
     }

@@ -12,8 +12,13 @@ mod aborts;
 mod deadlocks;
 mod graces;
 mod handles;
+mod hosts;
+mod many;
 mod nesting;
 mod panics;
+mod process;
+mod processes;
+mod random;
 
 /// No wait of these tests takes that long unless something hangs.
 const BOUND: Duration = Duration::from_mins(1);

@@ -140,7 +140,7 @@ impl Employer {
                     if is_over || stop.load(Ordering::Acquire) {
                         return;
                     }
-                    shared.added.wait(&mut stack);
+                    stack = shared.added.wait(stack);
                 }
             };
             self.work(job);
