@@ -22,6 +22,9 @@ use crate::{
     tool::{self, NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
 };
 
+/// How long calls may wait for the threads that are there before more are called.
+const RELIEF: Duration = Duration::from_micros(100);
+
 /// What the waiting thread is told.
 pub(super) enum Happening {
     Update(usize, ToolResult),
@@ -50,6 +53,8 @@ pub(super) struct Execution {
     is_aborted: bool,
     /// When calls that ignore the abort are left alone.
     abandon_at: Option<Instant>,
+    /// When to see whether the calls need more threads, and how often that was done; none when they have them.
+    relief: Option<(Instant, u32)>,
 }
 
 struct Running {
@@ -132,6 +137,7 @@ impl Execution {
             grace: scope.grace,
             is_aborted: false,
             abandon_at: None,
+            relief: Some((Instant::now() + RELIEF, 0)),
         }
     }
 
@@ -146,6 +152,7 @@ impl Execution {
     /// Waits for the next update or end; `None` when every call has ended.
     pub(super) fn next(&mut self) -> Option<Happening> {
         while self.open > 0 {
+            self.relieve();
             match self.reports.recv_until(self.next_deadline()) {
                 Ok(Report::Update(index, partial)) if !self.calls[index].settled => {
                     return Some(Happening::Update(index, partial));
@@ -178,6 +185,15 @@ impl Execution {
         while self.next().is_some() {}
     }
 
+    /// Sees to it that calls that are not done at once have threads.
+    fn relieve(&mut self) {
+        let Some((at, tries)) = self.relief else { return };
+        if Instant::now() >= at {
+            let is_done = self.pool.relieve(tries >= 3);
+            self.relief = (!is_done).then(|| (Instant::now() + RELIEF * 4, tries + 1));
+        }
+    }
+
     fn settle(&mut self, index: usize, outcome: ToolOutcome) -> Happening {
         self.calls[index].settled = true;
         self.open -= 1;
@@ -198,7 +214,8 @@ impl Execution {
             .iter()
             .filter(|call| !call.settled)
             .filter_map(|call| call.left_alone_at(self.grace));
-        limits.chain(self.abandon_at).min()
+        let relief = self.relief.map(|(at, _)| at);
+        limits.chain(self.abandon_at).chain(relief).min()
     }
 
     /// A call whose time is up although it runs on.

@@ -218,7 +218,7 @@ impl HttpResponse {
 
     fn read_more(&mut self) -> Result<()> {
         /// One TLS record and a bit.
-        const BUFFER: usize = 32 << 10;
+        const BUFFER: usize = 16 << 10;
         match self.body.state {
             State::Open => {}
             State::Ended => return Ok(()),

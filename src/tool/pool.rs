@@ -16,6 +16,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -30,6 +31,9 @@ use crate::{
 mod places;
 
 pub(crate) use crate::tool::pool::places::while_blocked;
+
+/// A tool that takes longer than this is worth another thread for those that wait.
+const SLOW: Duration = Duration::from_micros(50);
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -69,6 +73,8 @@ struct Stack {
     /// The newest on top: what a waiting tool waits for was added after it.
     jobs: Vec<Job>,
     first: First,
+    /// Since when the first thread is at its present job.
+    busy_since: Option<Instant>,
     rayon: Option<Arc<rayon::ThreadPool>>,
     /// Whether a thread of rayon was called and has not come yet. It calls the next one if jobs are left.
     is_coming: bool,
@@ -114,6 +120,7 @@ impl ToolPool {
         let stack = Stack {
             jobs: Vec::new(),
             first: First::Unborn,
+            busy_since: None,
             rayon: None,
             is_coming: false,
             running: 0,
@@ -140,35 +147,61 @@ impl ToolPool {
     /// Runs jobs on threads of the pool as soon as they are free; they start in their order.
     pub(crate) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
         let shared = &self.owner.shared;
-        let calls = {
+        let call = {
             let mut stack = shared.stack.lock();
             stack.settle_here();
-            // The first thread and the first of rayon's, which calls the others.
-            let count = jobs.len().min(2);
             stack.jobs.extend(jobs.into_iter().rev());
             shared.waiting.store(stack.jobs.len(), Ordering::Release);
-            (0..count).map(|_| stack.next_call(shared.size)).collect::<Vec<_>>()
+            stack.next_call(shared.size)
         };
         shared.added.notify_all();
-        calls.into_iter().map(|call| shared.call(call)).fold(Ok(()), Result::and)
+        shared.call(call)
+    }
+
+    /// Calls more threads for jobs that still wait; `false` if it is too early to tell whether they are needed.
+    ///
+    /// Whoever waits for jobs asks for this when they are not done at once: most tools take less time than it takes to
+    /// wake a thread. The first thread gets a chance to come, unless `is_late`.
+    pub(crate) fn relieve(&self, is_late: bool) -> bool {
+        let shared = &self.owner.shared;
+        if shared.waiting.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        let call = {
+            let mut stack = shared.stack.lock();
+            if stack.jobs.is_empty() || stack.is_coming || shared.size == 1 {
+                return true;
+            }
+            let is_stuck = stack.busy_since.is_some_and(|since| since.elapsed() >= SLOW);
+            if !is_late && !is_stuck {
+                return false;
+            }
+            stack.call_rayon(shared.size)
+        };
+        // Without more threads the jobs wait for those that there are.
+        let _ = shared.call(call);
+        true
     }
 
     /// Leaves the present threads to finish what they are stuck in and takes new ones for everything else.
     pub(crate) fn replace_threads(&self) {
         let shared = &self.owner.shared;
-        let (old, call) = {
+        let (old, calls) = {
             let mut stack = shared.stack.lock();
             let old = stack.dismiss();
-            let call =
-                if stack.jobs.is_empty() { Call::Nobody } else { stack.next_call(shared.size) };
-            (old, call)
+            // The first thread and the first of rayon's, which calls the others.
+            let count = stack.jobs.len().min(2);
+            let calls: Vec<Call> = (0..count).map(|_| stack.next_call(shared.size)).collect();
+            (old, calls)
         };
         // An idle first thread of the generation before ends, and so do stand-ins that have nothing to do.
         shared.called.notify_all();
         shared.added.notify_all();
         drop(old);
-        // Without threads the jobs wait on; their runs can still be aborted.
-        let _ = shared.call(call);
+        for call in calls {
+            // Without threads the jobs wait on; their runs can still be aborted.
+            let _ = shared.call(call);
+        }
     }
 }
 
@@ -195,20 +228,25 @@ impl Stack {
                 self.first = First::Busy;
                 Call::Birth(self.generation)
             }
-            First::Idle if self.jobs.len() == 1 => Call::First,
-            _ if size > 1 && !self.is_coming => {
-                self.is_coming = true;
-                Call::Rayon(self.generation)
-            }
             First::Idle => Call::First,
-            First::Busy => Call::Nobody,
+            First::Busy => self.call_rayon(size),
         }
+    }
+
+    /// Calls a thread of rayon, unless one is coming.
+    fn call_rayon(&mut self, size: usize) -> Call {
+        if size == 1 || self.is_coming {
+            return Call::Nobody;
+        }
+        self.is_coming = true;
+        Call::Rayon(self.generation)
     }
 
     /// Begins a new generation of threads and gives back what held those of rayon.
     fn dismiss(&mut self) -> Option<Arc<rayon::ThreadPool>> {
         self.generation += 1;
         self.first = First::Unborn;
+        self.busy_since = None;
         self.is_coming = false;
         self.running = 0;
         self.rayon.take()
@@ -298,10 +336,11 @@ impl Shared {
             }
             if let Some(job) = self.pop(&mut stack, generation) {
                 stack.first = First::Busy;
+                stack.busy_since = Some(Instant::now());
                 return Some(job);
             }
             stack.first = First::Idle;
-            let slept = std::time::Instant::now();
+            let slept = Instant::now();
             stack = self.called.wait(stack);
             patience.slept(slept.elapsed());
         }
@@ -329,7 +368,8 @@ impl Shared {
                 let Some(job) = self.pop(&mut stack, generation) else { return };
                 let call = match stack.jobs.len() {
                     0 => Call::Nobody,
-                    _ => stack.next_call(self.size),
+                    // Not the first thread: whoever waits for these jobs relies on a thread that comes to call the next.
+                    _ => stack.call_rayon(self.size),
                 };
                 (job, call)
             };

@@ -16,6 +16,7 @@ mod handoff;
 mod images;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memo;
 mod models;
 mod openai_completions;
 mod partial_json;
