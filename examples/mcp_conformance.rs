@@ -20,7 +20,7 @@ use steerage::{
 
 fn main() -> ExitCode {
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let Some(url) = env::args().last() else { return ExitCode::FAILURE };
+    let Some(url) = env::args().next_back() else { return ExitCode::FAILURE };
     match run(&url, &scenario) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -401,7 +401,7 @@ fn a_file_that_cannot_be_loaded_leaves_the_conversation_as_it_is() {
         > My name is Ada.
         Your name is Ada. I will remember that.
         > /load FILE
-        error: FILE was not loaded: the transcript is cut off at line 2: the rest of it is missing; the conversation stays as it is
+        error: FILE was not loaded: the transcript is cut off at line 2 and the rest is missing: take an older copy, or mend it there; the conversation stays as it is
         > /load
         error: /load needs a file
         > What is my name?
@@ -444,11 +444,11 @@ fn a_wrong_key_is_an_error_of_one_line_and_the_chat_goes_on() {
         &server,
         "Hello\n/retry\n",
         expect![[r#"
-        > Hello
-        error: 401: Incorrect API key provided {"code":"invalid_api_key"} (nothing is lost: /retry asks again)
-        > /retry
-        Now I know you.
-    "#]],
+            > Hello
+            error: SERVER answered 401 (no key was sent: set one for `server`): Incorrect API key provided {"code":"invalid_api_key"} (nothing is lost: /retry asks again)
+            > /retry
+            Now I know you.
+        "#]],
     );
 }
 
@@ -466,13 +466,13 @@ fn an_unknown_model_is_an_error_of_one_line_and_another_is_chosen() {
         &server,
         "Hello\n/model big\nHello again\n",
         expect![[r#"
-        > Hello
-        error: 404: model 'small' not found {"type":"not_found_error"} (nothing is lost: /retry asks again)
-        > /model big
-        (the model is big at http://SERVER/v1)
-        > Hello again
-        Hello | Hello again
-    "#]],
+            > Hello
+            error: SERVER answered 404 (check the model's id, `small`, and its base URL): model 'small' not found {"type":"not_found_error"} (nothing is lost: /retry asks again)
+            > /model big
+            (the model is big at http://SERVER/v1)
+            > Hello again
+            Hello | Hello again
+        "#]],
     );
 }
 
@@ -485,11 +485,11 @@ fn a_page_instead_of_an_answer_is_an_error_of_one_line() {
         &server,
         "Hello\nAre you there?\n",
         expect![[r#"
-        > Hello
-        error: the response ended without a finish reason; SERVER answered with text/html: <!DOCTYPE html> <html> <title>Welcome</title> <body>It works!</body></html> (nothing is lost: /retry asks again)
-        > Are you there?
-        Here I am.
-    "#]],
+            > Hello
+            error: the response ended without a finish reason: SERVER answered with text/html, which is nothing of the API `openai-completions`: check the model's base URL (`http://SERVER/v1`); it begins with: <!DOCTYPE html> <html> <title>Welcome</title> <body>It works!</body></html> (nothing is lost: /retry asks again)
+            > Are you there?
+            Here I am.
+        "#]],
     );
 }
 
@@ -498,9 +498,9 @@ fn an_address_that_is_none_is_an_error_of_one_line() {
     let shown = chat(&["--base-url", "not a url"], "Hello\nHello\n");
     expect![[r#"
         > Hello
-        error: `not a url/chat/completions` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
+        error: the base URL of the model `default` cannot be used: `not a url` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
         > Hello
-        error: `not a url/chat/completions` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
+        error: the base URL of the model `default` cannot be used: `not a url` is no URL that can be asked: it does not begin with http:// or https:// (nothing is lost: /retry asks again)
     "#]].assert_eq(&shown);
 }
 
@@ -543,7 +543,7 @@ fn a_vendor_is_reached_elsewhere() {
     expect![[r#"
         You talk to claude-sonnet-4-6 of anthropic at http://SERVER. /help says what you can do.
         > Hello
-        error: 401: invalid x-api-key {"type":"authentication_error"} (nothing is lost: /retry asks again)
+        error: SERVER answered 401 (check the key for `anthropic`): invalid x-api-key {"type":"authentication_error"} (nothing is lost: /retry asks again)
     "#]].assert_eq(&shown);
     assert_eq!(server.requests()[0].header("x-api-key"), Some("sk-ant-wrong"));
     assert!(server.requests()[0].text().contains("claude-"));
@@ -610,6 +610,7 @@ const SMALL: [&str; 7] =
     ["abort", "code_mode", "custom_messages", "hello", "low_level", "steer", "tools"];
 
 #[test]
+#[allow(clippy::too_many_lines)]
 fn the_small_examples_run_and_end() {
     let mut all = String::new();
     for name in SMALL {

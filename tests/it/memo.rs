@@ -29,12 +29,13 @@ impl Dice {
     }
 }
 
-fn text(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
 }
 
 fn result(id: &str, dice: &mut Dice) -> Value {
-    let mut content = text(*dice.pick(&["", "fine", "two\nlines"]));
+    let said = *dice.pick(&["", "fine", "two\nlines"]);
+    let mut content = text_block(said);
     if dice.below(4) == 0 {
         let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
         content.as_array_mut().expect("a list").push(image);
@@ -93,7 +94,7 @@ fn conversation(seed: u64) -> Vec<Vec<Value>> {
     for number in 0..6 {
         let mut step = response(number, dice);
         if dice.below(2) == 0 {
-            step.push(json!({"role": "user", "content": text("More")}));
+            step.push(json!({"role": "user", "content": text_block("More")}));
         }
         steps.push(step);
     }

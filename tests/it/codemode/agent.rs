@@ -7,7 +7,7 @@ use steerage::{
     Agent, AgentEvent, AgentOptions, Builtin, Hooks, Message, Tool, ToolDecision, ToolPool,
     agent_loop::ResultChanges,
     codemode::{self, CodeModeOptions},
-    message::ToolResultMessage,
+    message::{AssistantMessage, ToolResultMessage},
     testing::{Answer, Scripted},
 };
 
@@ -285,7 +285,7 @@ fn with_tools_of_its_own_the_built_in_model_writes_a_script_for_totals_only() {
     let calls = |prompt: &str| {
         let outcome = agent.prompt(prompt).unwrap().wait().unwrap();
         let messages = outcome.messages.iter().filter_map(|message| message.as_assistant());
-        let names = messages.flat_map(|it| it.tool_calls()).map(|call| call.name.clone());
+        let names = messages.flat_map(AssistantMessage::tool_calls).map(|call| call.name.clone());
         names.collect::<Vec<_>>()
     };
     assert_eq!(calls("Read a.txt and b.txt."), ["read", "read"]);

@@ -207,7 +207,7 @@ fn a_sign_in_that_is_not_right_is_refused() {
     );
     check_refused(
         metadata(|_, issuer| {
-            issuer["authorization_response_iss_parameter_supported"] = json!(true)
+            issuer["authorization_response_iss_parameter_supported"] = json!(true);
         }),
         "",
         "from another authorization server",

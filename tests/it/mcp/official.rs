@@ -164,11 +164,12 @@ fn tour_tools(client: &Client) {
     let elicited = call(client, "trigger-elicitation-request", json!({}));
     assert!(format!("{:?}", elicited.content).contains("Ada"), "{elicited:?}");
     let steps = Mutex::new(Vec::new());
-    let on_progress = |progress: &Progress| steps.lock().unwrap().push(progress.progress as u32);
+    let on_progress =
+        |progress: &Progress| steps.lock().unwrap().push(progress.progress.to_string());
     let options = CallOptions { on_progress: Some(&on_progress), ..CallOptions::default() };
     let arguments = object(json!({"duration": 0.2, "steps": 4}));
     client.call_tool("trigger-long-running-operation", &arguments, &options, &signal()).unwrap();
-    assert_eq!(*steps.lock().unwrap(), [1, 2, 3, 4]);
+    assert_eq!(*steps.lock().unwrap(), ["1", "2", "3", "4"]);
 }
 
 fn tour_resources(client: &Client) {

@@ -51,7 +51,7 @@ fn answer(count: usize, seed: u64) -> Answer {
         2 => Answer::new().text("It is").stops(steerage::message::StopReason::Length),
         more => (0..=more % 3).fold(Answer::new().text("Let me see."), |answer, _| {
             let names = ["plain", "nested", "fails", "panics", "waits", "coming and going", "none"];
-            answer.tool_call(names[random.below(7) as usize], json!({}))
+            answer.tool_call(names[usize::try_from(random.below(7)).unwrap()], json!({}))
         }),
     }
 }

@@ -279,7 +279,7 @@ impl World {
                 agent.set_tool_execution(serde_json::from_value(value.clone()).unwrap());
             }
             "setMessages" => {
-                agent.set_messages(serde_json::from_value::<Vec<Message>>(value.clone()).unwrap())
+                agent.set_messages(serde_json::from_value::<Vec<Message>>(value.clone()).unwrap());
             }
             "setSessionId" => {
                 let session = value.as_str().map(str::to_owned);
