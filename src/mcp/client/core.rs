@@ -124,7 +124,14 @@ impl Core {
     ) -> Result<Value> {
         let session = self.requests.lock().session;
         let result = self.once(method, params.clone(), options, signal);
-        let is_lost = |error: &Error| error.failure().code.as_deref() == Some(SESSION_LOST);
+        // A request that went out while another thread was opening a new session went without any.
+        let was_between = |error: &Error| {
+            matches!(error.failure().status, Some(400 | 404))
+                && (self.sessions.1.is_empty() || self.requests.lock().session != session)
+        };
+        let is_lost = |error: &Error| {
+            error.failure().code.as_deref() == Some(SESSION_LOST) || was_between(error)
+        };
         if !result.as_ref().is_err_and(is_lost) {
             return result;
         }
@@ -172,7 +179,12 @@ impl Core {
         let is_unanswered = result
             .as_ref()
             .is_err_and(|it| matches!(it.kind(), ErrorKind::Aborted | ErrorKind::Limit));
-        if is_unanswered && method != "initialize" && waiting.is_open() {
+        // A transport that fails because of the abort settles the request too: only an answer makes it no longer open.
+        let is_open = || match signal.is_aborted() {
+            true => !replies.try_iter().any(|reply| matches!(reply, Reply::Done(_))),
+            false => waiting.is_open(),
+        };
+        if is_unanswered && method != "initialize" && is_open() {
             let reason =
                 if signal.is_aborted() { "the caller aborted it" } else { "it took too long" };
             let params = json!({"requestId": waiting.id, "reason": reason});

@@ -1,7 +1,11 @@
 //! Streamable HTTP against a scripted server.
 
 use std::{
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -181,14 +185,17 @@ fn a_message_in_a_list_and_junk_in_a_stream_do_no_harm() {
 
 #[test]
 fn a_lost_session_is_opened_anew_once_for_all() {
-    let lost = Arc::new(Mutex::new(0));
-    let (server, options) = server(move |request, _, id| {
+    let calls = AtomicUsize::new(0);
+    let all_are_there = Barrier::new(4);
+    let (server, options) = server(move |request, method, id| {
         if let Some(answer) = no_stream(request) {
             return answer;
         }
-        let mut lost = lost.lock().unwrap();
-        *lost += 1;
-        if *lost <= 4 { Response::new(404) } else { json_answer(&id, done()) }
+        if method == "tools/call" && calls.fetch_add(1, Ordering::SeqCst) < 4 {
+            all_are_there.wait();
+            return Response::new(404);
+        }
+        json_answer(&id, done())
     });
     let client = connect(options);
     std::thread::scope(|scope| {
