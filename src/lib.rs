@@ -58,13 +58,17 @@
 //! | `agent-run-N` | agent N, from its first run on | runs the loop, reads the stream, runs hooks, tells listeners | the last handle is dropped and the run has ended |
 //! | `listener-N` | a [`Subscription`] | runs one listener, event by event | it is unsubscribed or the agent is gone |
 //! | `tool-N` | a [`ToolPool`] | run tools | the pool is dropped, or replaced because a tool is stuck |
-//! | `tool-standin-N` | a [`ToolPool`] | runs tools in place of one that waits for others | that wait ends |
+//! | `tool-standin-N` | a [`ToolPool`] | runs tools in place of one that waits for others | that wait has ended and no job is left for it |
 //! | `auth-NAME` | a [`Credentials`](auth::Credentials) | renews one token | it is renewed, or 15 s are over |
 //! | `codemode-N` | a script | runs it | it has ended or was interrupted |
 //! | `codemode-call-N` | a script | wait for the tools that it calls | the script has ended and the tool has returned |
 //! | `http-…` | a request | looks a name up and connects | connected, failed, or given up |
 //! | `mcp-…` | a client of an MCP server | see `mcp` | the client is closed |
 //! | `steerage-timer` | process | fires deadlines | no deadline is pending |
+//!
+//! A process that is forked off has none of these threads. In it runs of the parent are neither waited for (that is
+//! [`ErrorKind::WouldDeadlock`]) nor aborted, their connections are left alone, and a listener must be subscribed anew; new
+//! agents, and idle ones without listeners, work.
 //!
 //! # What may never happen
 //!
