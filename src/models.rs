@@ -29,6 +29,32 @@
 //! # Ok::<(), steerage::Error>(())
 //! ```
 
+//!
+//! # Certificates and proxies
+//!
+//! They belong to the [`HttpClient`] that sends the requests:
+//!
+//! ```
+//! use steerage::{
+//!     Models,
+//!     models::ModelsOptions,
+//!     provider::{HttpClient, HttpOptions, ProxyChoice},
+//! };
+//!
+//! let proxy = ProxyChoice::Url {
+//!     url: "http://proxy.example.com:3128".into(),
+//!     except: vec!["intern.example.com".to_owned()],
+//! };
+//! let client = HttpClient::new(HttpOptions {
+//!     proxy,
+//!     // Trusted in place of the built-in authorities; `client_certificate` is what this client shows.
+//!     ca_certificates: std::fs::read_to_string("/etc/ssl/our-authority.pem").ok(),
+//!     ..HttpOptions::default()
+//! })?;
+//! let models = Models::with_options(ModelsOptions { client, ..ModelsOptions::default() });
+//! # Ok::<(), steerage::Error>(())
+//! ```
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
@@ -51,13 +77,16 @@ mod entry;
 mod environment;
 mod keys;
 mod known;
+mod listing;
 mod near;
 mod overlay;
 mod provider;
+mod refresh;
 mod wires;
 
 pub use crate::models::{
     environment::Environment,
+    listing::Listing,
     provider::{KeySource, Provider},
 };
 

@@ -82,43 +82,47 @@ impl Models {
         Ok(())
     }
 
-    /// Fills the variables into an address that has some: `{CLOUDFLARE_ACCOUNT_ID}`.
     fn add_address(&self, request: &mut StreamRequest) -> Result<()> {
-        let url = &request.model.base_url;
-        if url.is_empty() {
-            let message = format!("the model `{}` has no base URL", request.model.id);
+        let model = &request.model;
+        if model.base_url.is_empty() {
+            let message = format!("the model `{}` has no base URL", model.id);
             return Err(Error::new(ErrorKind::Configuration, message));
         }
-        if !url.contains('{') {
-            return Ok(());
+        let filled = self.filled(&model.provider, &model.base_url, &request.options.env)?;
+        if filled != model.base_url {
+            Arc::make_mut(&mut request.model).base_url = filled;
         }
+        Ok(())
+    }
+
+    /// Fills the variables into an address that has some: `{CLOUDFLARE_ACCOUNT_ID}`.
+    pub(super) fn filled(
+        &self,
+        provider: &str,
+        url: &str,
+        env: &[(String, String)],
+    ) -> Result<String> {
         let mut filled = String::new();
-        let mut rest = url.as_str();
+        let mut rest = url;
         while let Some((before, after)) = rest.split_once('{') {
+            filled.push_str(before);
             let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_variable(name))
             else {
-                filled.push_str(before);
                 filled.push('{');
                 rest = after;
                 continue;
             };
-            let value = self.inner.options.environment.get(name, &request.options.env);
-            let value = value.ok_or_else(|| {
+            let value = self.inner.options.environment.get(name, env).ok_or_else(|| {
                 let message = format!(
-                    "the address of `{}` needs the variable {name}: set it, or StreamOptions::env",
-                    request.model.provider
+                    "the address of `{provider}` needs the variable {name}: set it, or StreamOptions::env"
                 );
                 Error::new(ErrorKind::Configuration, message)
             })?;
-            filled.push_str(before);
             filled.push_str(value.trim());
             rest = after;
         }
         filled.push_str(rest);
-        if filled != *url {
-            Arc::make_mut(&mut request.model).base_url = filled;
-        }
-        Ok(())
+        Ok(filled)
     }
 }
 

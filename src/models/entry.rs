@@ -2,13 +2,19 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::{catalogue, model::Model, models::provider::Provider};
+use crate::{
+    catalogue,
+    model::Model,
+    models::{listing::Listed, provider::Provider},
+};
 
 /// A provider and its models. It is never changed, only replaced.
 pub(super) struct Entry {
     pub(super) provider: Arc<Provider>,
     /// Whether the models of the catalogue belong to it.
     is_catalogued: bool,
+    /// What the server said of its models.
+    listed: Arc<[Listed]>,
     /// Put together when they are first asked for.
     models: OnceLock<Arc<[Arc<Model>]>>,
 }
@@ -16,13 +22,28 @@ pub(super) struct Entry {
 impl Entry {
     /// Makes an entry in place of one before.
     pub(super) fn new(provider: Provider, before: Option<&Entry>) -> Entry {
-        let is_catalogued = before.is_some_and(|it| it.is_catalogued);
-        Entry { provider: Arc::new(provider), is_catalogued, models: OnceLock::new() }
+        Entry {
+            provider: Arc::new(provider),
+            is_catalogued: before.is_some_and(|it| it.is_catalogued),
+            listed: before.map(|it| it.listed.clone()).unwrap_or_default(),
+            models: OnceLock::new(),
+        }
     }
 
     /// Makes the entry of a provider of the catalogue.
     pub(super) fn catalogued(provider: Provider) -> Entry {
-        Entry { provider: Arc::new(provider), is_catalogued: true, models: OnceLock::new() }
+        let (listed, models) = (Arc::default(), OnceLock::new());
+        Entry { provider: Arc::new(provider), is_catalogued: true, listed, models }
+    }
+
+    /// Makes an entry like another one, with what the server said.
+    pub(super) fn listing(other: &Entry, listed: Vec<Listed>) -> Entry {
+        Entry {
+            provider: other.provider.clone(),
+            is_catalogued: other.is_catalogued,
+            listed: listed.into(),
+            models: OnceLock::new(),
+        }
     }
 
     pub(super) fn models(&self) -> &[Arc<Model>] {
@@ -38,7 +59,24 @@ impl Entry {
         self.complete(Model { api: String::new(), ..Model::openai_compatible(id, "") }, &[])
     }
 
-    /// The catalogue's models, each in its place unless the provider has one of that id, and the provider's others.
+    /// Where the server lists its models; `None` if there is no one address.
+    pub(super) fn list_url(&self) -> Option<String> {
+        let provider = &*self.provider;
+        if !provider.base_url.is_empty() {
+            return Some(provider.base_url.clone());
+        }
+        let models = self.models();
+        let is_openai = |model: &Model| model.api.starts_with("openai-");
+        let mut urls: Vec<_> = models.iter().filter(|it| is_openai(it)).collect();
+        if urls.is_empty() {
+            urls = models.iter().collect();
+        }
+        let first = &urls.first()?.base_url;
+        let same = !first.is_empty() && urls.iter().all(|model| model.base_url == *first);
+        same.then(|| first.clone())
+    }
+
+    /// The catalogue's models, what the server says of them and of others, and over that the provider's own.
     fn put_together(&self) -> Vec<Arc<Model>> {
         let provider = &*self.provider;
         let mut models =
@@ -49,9 +87,24 @@ impl Entry {
             }
         }
         let mut others = Vec::new();
+        for listed in &*self.listed {
+            if let Some(model) = models.iter_mut().find(|model| model.id == listed.id) {
+                listed.lay_over(model);
+                continue;
+            }
+            let mut model = Model::openai_compatible(&listed.id, "");
+            model.api.clear();
+            listed.lay_over(&mut model);
+            let model = self.complete(model, &models);
+            // Where the catalogue has several addresses, nobody knows which one is right.
+            if !model.base_url.is_empty() {
+                others.push(model);
+            }
+        }
         for own in &provider.models {
             let own = self.complete(own.clone(), &models);
-            match models.iter_mut().find(|model| model.id == own.id) {
+            let mut known = models.iter_mut().chain(&mut others);
+            match known.find(|model| model.id == own.id) {
                 Some(model) => *model = own,
                 None => others.push(own),
             }
@@ -59,16 +112,15 @@ impl Entry {
         models.into_iter().chain(others).map(|model| Arc::new(self.complete(model, &[]))).collect()
     }
 
-    /// Fills in what the provider, or else all of its siblings, say for a model that does not.
+    /// Fills in what the provider, or else nearly all of its siblings, say for a model that does not.
     fn complete(&self, mut model: Model, siblings: &[Model]) -> Model {
         let provider = &*self.provider;
         model.provider.clone_from(&provider.id);
+        let (url, api) = usual(siblings).unwrap_or((&provider.base_url, &provider.api));
         if model.base_url.is_empty() {
-            let url = in_common(siblings, |it| &it.base_url);
-            url.unwrap_or(&provider.base_url).clone_into(&mut model.base_url);
+            url.clone_into(&mut model.base_url);
         }
         if model.api.is_empty() {
-            let api = in_common(siblings, |it| &it.api).unwrap_or(&provider.api);
             let api = if api.is_empty() { "openai-completions" } else { api };
             api.clone_into(&mut model.api);
         }
@@ -82,7 +134,10 @@ impl Entry {
     }
 }
 
-fn in_common<'a>(models: &'a [Model], field: impl Fn(&Model) -> &str) -> Option<&'a str> {
-    let first: &'a str = field(models.first()?);
-    models.iter().all(|it| field(it) == first).then_some(first)
+/// The base URL and the API that nine of ten models have.
+fn usual(models: &[Model]) -> Option<(&str, &str)> {
+    let pair = |model: &'_ Model| (model.base_url.clone(), model.api.clone());
+    let middle = models.get(models.len() / 2)?;
+    let alike = models.iter().filter(|model| pair(model) == pair(middle)).count();
+    (alike * 10 >= models.len() * 9).then_some((&middle.base_url, &middle.api))
 }

@@ -6,6 +6,7 @@ use crate::{
     catalogue,
     models::{
         entry::Entry,
+        listing::Listing,
         provider::{KeySource, Provider},
     },
 };
@@ -83,6 +84,16 @@ fn provider(id: &str) -> Provider {
         name: name.to_owned(),
         key: KeySource::Environment(variables.iter().map(|it| (*it).to_owned()).collect()),
         key_header: (id == "cloudflare-ai-gateway").then(|| "cf-aig-authorization".to_owned()),
+        listing: match id {
+            "anthropic" | "minimax" | "minimax-cn" => Listing::Anthropic,
+            "google" => Listing::Gemini,
+            "openrouter" => Listing::OpenRouter,
+            "azure" | "cloudflare-ai-gateway" | "cloudflare-workers-ai" | "google-vertex" => {
+                Listing::Unlisted
+            }
+            _ => Listing::OpenAi,
+        },
+        api: String::new(),
         ..Provider::new(id, "")
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     abort::AbortSignal,
     error::Result,
     model::Model,
-    models::KeyFn,
+    models::{KeyFn, listing::Listing},
     secret::{Secret, shown},
     stream::StreamFn,
 };
@@ -47,6 +47,8 @@ pub struct Provider {
     pub compat: Map<String, Value>,
     /// Its models, those of the catalogue aside. If it has none at all, any id is taken for one. Default: none.
     pub models: Vec<Model>,
+    /// How its server lists its models, for [`Models::refresh`](crate::Models::refresh). Default: as OpenAI's does.
+    pub listing: Listing,
     /// Answers in place of a wire API: a scripted model, for example. Default: none.
     pub stream: Option<Arc<dyn StreamFn>>,
 }
@@ -80,8 +82,33 @@ impl Provider {
             headers: Vec::new(),
             compat: Map::new(),
             models: Vec::new(),
+            listing: Listing::OpenAi,
             stream: None,
         }
+    }
+
+    /// Makes the provider `ollama` for a server of Ollama, at the address that `OLLAMA_HOST` would have: `localhost:11434`, or
+    /// a URL.
+    pub fn ollama(host: &str) -> Provider {
+        Provider { listing: Listing::Ollama, ..Provider::local("ollama", "Ollama", host) }
+    }
+
+    /// Makes the provider `llama.cpp` for its server, at a host with a port, or a URL.
+    pub fn llama_cpp(host: &str) -> Provider {
+        Provider { listing: Listing::LlamaCpp, ..Provider::local("llama.cpp", "llama.cpp", host) }
+    }
+
+    /// A server of one's own whose API is at `/v1` of its address.
+    fn local(id: &str, name: &str, host: &str) -> Provider {
+        let host = host.trim().trim_end_matches('/');
+        let host = host.strip_suffix("/v1").unwrap_or(host);
+        let scheme = if host.contains("://") { "" } else { "http://" };
+        // A server that listens everywhere is asked on this machine.
+        let host = host.replace("0.0.0.0", "127.0.0.1");
+        let mut compat = Map::new();
+        compat.insert("maxTokensField".to_owned(), "max_tokens".into());
+        let name = name.to_owned();
+        Provider { name, compat, ..Provider::new(id, format!("{scheme}{host}/v1")) }
     }
 }
 
@@ -112,6 +139,7 @@ impl fmt::Debug for Provider {
             .field("headers", &shown(headers))
             .field("compat", &self.compat)
             .field("models", &self.models.len())
+            .field("listing", &self.listing)
             .field("stream", &self.stream.is_some())
             .finish()
     }

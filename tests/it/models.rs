@@ -14,7 +14,10 @@ use steerage::{
 mod keys;
 mod overlay;
 mod providers;
+mod refresh;
 mod registry;
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
+mod transport;
 
 /// What a server of chat completions answers.
 const COMPLETION: &str = "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\
