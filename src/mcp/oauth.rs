@@ -121,9 +121,17 @@ impl OAuthOptions {
         server_url: impl Into<String>,
         store: impl CredentialStore + 'static,
     ) -> OAuthOptions {
+        OAuthOptions::with_store(server_url, Arc::new(store))
+    }
+
+    /// The same with a store that others use too.
+    pub fn with_store(
+        server_url: impl Into<String>,
+        store: Arc<dyn CredentialStore>,
+    ) -> OAuthOptions {
         OAuthOptions {
             server_url: server_url.into(),
-            store: Arc::new(store),
+            store,
             browser: None,
             client_name: "steerage".to_owned(),
             client_id: None,

@@ -13,12 +13,14 @@ use parking_lot::Mutex;
 use crate::{
     abort::AbortSignal,
     agent::{Agent, WeakAgent},
+    auth::CredentialStore,
     error::{Error, Result},
     http::HttpClient,
     mcp::{
         client::{Client, ClientOptions},
         config::Config,
         content,
+        oauth::{Loopback, OAuth, OAuthOptions, OpenFn},
         servers::slot::Slot,
         transport::{Authorization, patient_client},
     },
@@ -31,6 +33,37 @@ mod tool;
 
 /// Makes the options of the client of the server with this name.
 pub type ClientOptionsFn = Arc<dyn Fn(&str) -> ClientOptions + Send + Sync>;
+
+/// Makes what signs in to servers at an address: tokens are kept in `store`, `open` shows the user the page of a sign-in, and
+/// the answer comes by a port of the machine ([`Loopback`]). For [`ServersOptions::authorization`].
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use steerage::{auth::FileStore, mcp::{ServersOptions, servers::sign_in}};
+///
+/// let store = Arc::new(FileStore::new("/home/me/.config/my-game/auth.json"));
+/// let authorization = sign_in(store, Arc::new(|page| {
+///     println!("please sign in at {page}");
+///     Ok(())
+/// }));
+/// let options = ServersOptions { authorization: Some(authorization), ..ServersOptions::default() };
+/// # assert!(options.authorization.is_some());
+/// ```
+pub fn sign_in(store: Arc<dyn CredentialStore>, open: OpenFn) -> AuthorizationFn {
+    Arc::new(move |_, url, entry| {
+        let open = open.clone();
+        let browser = Loopback::new(move |page| open(page)).port(entry.callback_port.unwrap_or(0));
+        let entry = entry.clone();
+        let mut options = OAuthOptions::with_store(url, store.clone());
+        options.browser = Some(Arc::new(browser));
+        options.client_name = entry.client_name.unwrap_or(options.client_name);
+        (options.client_id, options.client_secret) = (entry.client_id, entry.client_secret);
+        (options.scope, options.metadata_url) = (entry.scope, entry.metadata_url);
+        Some(Arc::new(OAuth::new(options)))
+    })
+}
 
 /// Makes what gets the tokens of a server at an address, from its name, its address and what the configuration says.
 pub type AuthorizationFn = Arc<
@@ -88,8 +121,8 @@ pub enum ServerState {
     Disabled,
 }
 
-/// The servers of a configuration, connected. Clones are handles to the same servers; the last one that is dropped closes
-/// them, on threads of their own.
+/// The servers of a configuration, connected. Clones are handles to the same servers, and so are their tools: when the last
+/// of them is dropped the servers are closed, on threads of their own. [`close`](Self::close) does so at once and waits.
 ///
 /// Each tool of each server is a tool of an agent, under the name of [`tool_name`](crate::mcp::naming::tool_name). A
 /// server that fails stops no other. One that has died is started again by the next call of one of its tools, after a
@@ -212,7 +245,8 @@ impl Servers {
         if signal.is_aborted() { Err(Error::aborted()) } else { Ok(()) }
     }
 
-    /// The tools of all servers that are or were connected, in the order of the configuration.
+    /// The tools of all servers that are or were connected, in the order of the configuration. A server that could not be
+    /// started has none until [`client`](Self::client) has started it.
     pub fn tools(&self) -> Vec<Tool> {
         self.inner.tools()
     }

@@ -14,6 +14,7 @@ use serde_json::json;
 use steerage::{
     AbortController, AbortSignal, Agent, AgentEvent, AgentOptions, AssistantStream, ErrorKind,
     Message, Model, Run, StreamEvent, StreamFn, StreamOptions, StreamRequest, Tool, ToolContext,
+    mcp::{Config, Servers, ServersOptions},
     provider::openai_completions::OpenAiCompletions,
     provider::{HttpClient, HttpOptions, ProviderOptions, ProxyChoice},
     testing::{
@@ -63,6 +64,7 @@ fn main() {
     }
     bench.retry_pause();
     tool();
+    mcp_calls();
     observer_queue();
     bench.many_streams();
     bench.one_of_sixteen();
@@ -236,6 +238,41 @@ fn tool() {
         starts.recv().expect("the tool runs");
         Trial { agent, run }
     });
+}
+
+/// MCP servers that never answer a call.
+fn mcp_calls() {
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}});
+    let tools = json!({"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]});
+    let answer = |id: u8, result| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    let (hello, tools) = (answer(1, hello), answer(2, tools));
+    let script = format!("read a; echo '{hello}'; read b; read c; echo '{tools}'; cat > /dev/null");
+    let stdio = json!({"command": "sh", "args": ["-c", script]});
+    let server = Server::answering(move |request| match request.text() {
+        text if text.contains("\"initialize\"") => Response::json(200, hello.as_str()),
+        text if text.contains("tools/list") => Response::json(200, tools.as_str()),
+        text if text.contains("tools/call") => Response::hang(),
+        text if text.is_empty() => Response::new(405),
+        _ => Response::new(202),
+    });
+    let server = server.expect("a server");
+    for (name, entry) in [("stdio", stdio), ("http", json!({"url": server.url()}))] {
+        let config = Config::from_value(&json!({"s": entry})).expect("a configuration");
+        let servers = Servers::connect(config, ServersOptions::default(), &AbortSignal::never());
+        let servers = servers.expect("nobody aborts");
+        measure(&format!("call of an MCP server, {name}"), || {
+            let model = Scripted::new([Answer::new().tool_call("mcp__s__wait", json!({}))]);
+            let options = AgentOptions {
+                stream: Some(model.clone().into()),
+                tools: servers.tools(),
+                ..AgentOptions::default()
+            };
+            let agent = Agent::new(model.model(), options).expect("valid options");
+            let run = agent.prompt("Hello!").expect("an idle agent");
+            AbortSignal::never().wait_timeout(SETTLE);
+            Trial { agent, run }
+        });
+    }
 }
 
 /// An observer that nobody reads: its queue holds all that the stream told before it fell silent.

@@ -204,8 +204,9 @@ impl Transport for Http {
 
     fn forget_session(&self) {
         let stream = {
+            // The number stays until there is a new one: a request without one would be a mistake, one with the old one
+            // is told that the session is lost.
             let mut session = self.shared.session.lock();
-            (session.id, session.version) = (None, None);
             session.stream.take()
         };
         if let Some(stream) = stream {
@@ -219,8 +220,8 @@ impl Transport for Http {
 }
 
 impl Shared {
-    /// A request with everything that each of them carries.
-    fn request(&self, method: Method, token: Option<&Secret>) -> HttpRequest {
+    /// A request with everything that each of them carries, but for the one that begins a session.
+    fn request(&self, method: Method, token: Option<&Secret>, in_session: bool) -> HttpRequest {
         let mut request = HttpRequest::get(&self.options.url);
         request.method = method;
         let set = |name: &str| token.is_some() && name.eq_ignore_ascii_case("authorization");
@@ -231,7 +232,8 @@ impl Shared {
         }
         let (id, version) = {
             let session = self.session.lock();
-            (session.id.clone(), session.version.clone())
+            let of_session = |text: &Option<String>| text.clone().filter(|_| in_session);
+            (of_session(&session.id), of_session(&session.version))
         };
         if let Some(id) = id {
             request = request.secret_header("mcp-session-id", &Secret::new(id));
@@ -285,7 +287,7 @@ impl Shared {
         }
         let signal = limit.signal();
         let goodbye = self.token(&signal).and_then(|token| {
-            let request = self.request(Method::Delete, token.as_ref());
+            let request = self.request(Method::Delete, token.as_ref(), true);
             self.options.client.send(&request, &signal)
         });
         match goodbye {

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Barrier, Mutex,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -185,18 +185,28 @@ fn a_message_in_a_list_and_junk_in_a_stream_do_no_harm() {
 
 #[test]
 fn a_lost_session_is_opened_anew_once_for_all() {
-    let calls = AtomicUsize::new(0);
-    let all_are_there = Barrier::new(4);
-    let (server, options) = server(move |request, method, id| {
-        if let Some(answer) = no_stream(request) {
-            return answer;
+    let sessions = AtomicUsize::new(0);
+    let server = Server::answering(move |request| {
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let session = request.header("mcp-session-id").map(str::to_owned);
+        match message["method"].as_str() {
+            Some("initialize") => {
+                assert_eq!(session, None);
+                let number = sessions.fetch_add(1, Ordering::SeqCst);
+                json_answer(&message["id"], hello())
+                    .header("mcp-session-id", format!("session-{number}"))
+            }
+            Some("tools/call") => match session.as_deref() {
+                Some("session-0") => Response::new(404),
+                Some("session-1") => json_answer(&message["id"], done()),
+                _ => Response::new(400),
+            },
+            Some(_) => Response::new(202),
+            None => Response::new(405),
         }
-        if method == "tools/call" && calls.fetch_add(1, Ordering::SeqCst) < 4 {
-            all_are_there.wait();
-            return Response::new(404);
-        }
-        json_answer(&id, done())
-    });
+    })
+    .unwrap();
+    let options = HttpServerOptions::new(format!("{}/mcp", server.url()));
     let client = connect(options);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&client))).collect();

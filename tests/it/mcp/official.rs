@@ -11,14 +11,15 @@ use std::{
 
 use serde_json::{Value, json};
 use steerage::{
-    AbortController, AbortSignal, Error, ErrorKind,
+    AbortController, AbortSignal, Agent, AgentOptions, Error, ErrorKind,
     mcp::{
-        CallOptions, Client, ClientOptions, ElicitationAnswer, Http, HttpServerOptions, Notice,
-        Progress, Stdio, StdioOptions,
+        CallOptions, Client, ClientOptions, Config, ElicitationAnswer, Http, HttpServerOptions,
+        Notice, Progress, ServerState, Servers, ServersOptions, Stdio, StdioOptions,
         definition::{CallResult, CompletionOf, LogLevel, Root},
         sampling::by_model,
     },
-    testing::Scripted,
+    message::ToolCall,
+    testing::{Answer, Scripted},
 };
 
 use super::{LIMIT, eventually, object};
@@ -311,4 +312,97 @@ fn the_python_server_over_http() {
     let transport = Http::new(HttpServerOptions::new(&server.url));
     let client = Client::connect(transport, ClientOptions::default(), &signal()).unwrap();
     odd_tour(&client).unwrap();
+}
+
+/// The numbers of the processes whose command line has this text in it.
+fn processes(text: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let id = |entry: std::fs::DirEntry| {
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        line.contains(text).then(|| entry.file_name().to_str()?.parse().ok())?
+    };
+    entries.filter_map(id).collect()
+}
+
+#[test]
+fn an_agent_works_with_files_and_no_process_is_left() {
+    let Some(packages) = packages("an_agent_works_with_files_and_no_process_is_left") else {
+        return;
+    };
+    let folder = env::temp_dir().join(format!("steerage-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.txt"), "hello").unwrap();
+    let folder = folder.canonicalize().unwrap();
+    let place = "node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
+    let entry = json!({"command": node(&packages), "args": [packages.join(place), folder]});
+    let config = Config::from_value(&json!({"mcpServers": {"files": entry}})).unwrap();
+    let servers = Servers::connect(config, ServersOptions::default(), &signal()).unwrap();
+    let path = folder.join("a.txt").display().to_string();
+    let outside =
+        Answer::new().tool_call("mcp__files__read_text_file", json!({"path": "/etc/hosts"}));
+    let model = Scripted::new([
+        Answer::new().tool_call("mcp__files__read_text_file", json!({"path": path})),
+        Answer::new().tool_call("mcp__files__write_file", json!({"path": path, "content": "bye"})),
+        outside,
+        "done".into(),
+    ]);
+    let options = AgentOptions {
+        stream: Some(model.clone().into()),
+        tools: servers.tools(),
+        ..AgentOptions::default()
+    };
+    let agent = Agent::new(model.model(), options).unwrap();
+    assert_eq!(agent.state().tools.len(), 14);
+    agent.prompt("go").unwrap().wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "bye");
+    let messages = agent.messages();
+    let results: Vec<_> = messages.iter().filter_map(|it| it.as_tool_result()).collect();
+    assert_eq!(results.iter().map(|it| it.is_error).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(results[0].content[0].as_text(), Some("hello"));
+
+    // It is killed: the next call starts it again.
+    let marker = folder.display().to_string();
+    let first = processes(&marker);
+    assert_eq!(first.len(), 1);
+    Command::new("kill").args(["-9", &first[0].to_string()]).status().unwrap();
+    let client = servers.client("files", &signal());
+    eventually("it is noticed", || {
+        servers.reports()[0].state == ServerState::Down
+            || client.as_ref().is_ok_and(Client::is_closed)
+    });
+    let call = ToolCall {
+        id: "1".into(),
+        name: "mcp__files__read_text_file".into(),
+        arguments: object(json!({"path": path})),
+        ..ToolCall::default()
+    };
+    assert!(!agent.run_tool_call(&call, &signal()).is_error);
+    drop((agent, servers, client, messages));
+    eventually("no process is left", || processes(&marker).is_empty());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_example_lists_the_tools_and_chats_with_them() {
+    let Some(packages) = packages("the_example_lists_the_tools_and_chats_with_them") else {
+        return;
+    };
+    let entry = json!({"command": node(&packages), "args": [everything(&packages), "stdio"]});
+    let path = env::temp_dir().join(format!("steerage-example-{}.json", std::process::id()));
+    std::fs::write(&path, json!({"mcpServers": {"all": entry}}).to_string()).unwrap();
+    let mut child = Command::new(crate::chat::example("mcp"))
+        .arg(&path)
+        .stdin(Pipe::piped())
+        .stdout(Pipe::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"Use mcp__all__echo with message hi.\n").unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    std::fs::remove_file(&path).unwrap();
+    assert!(output.status.success() && shown.contains("all: Connected"), "{shown}");
+    assert!(shown.contains("mcp__all__get-sum") || shown.contains("mcp__all__get_sum"), "{shown}");
+    assert!(shown.contains("says: Echo: "), "{shown}");
 }

@@ -387,3 +387,38 @@ fn closed_servers_are_gone_and_stay_so() {
     let error = servers.client("nobody", &AbortSignal::never()).unwrap_err();
     assert_eq!(error.message(), "no MCP server of the configuration is called `nobody`");
 }
+
+#[test]
+fn a_server_that_wants_a_sign_in_gets_one_by_the_port_of_its_entry() {
+    use steerage::{
+        Error,
+        auth::MemoryStore,
+        mcp::servers::sign_in,
+        testing::server::{Response, Server},
+    };
+    let server = Server::answering(|request| match request.path.as_str() {
+        "/mcp" => Response::new(401).header("www-authenticate", "Bearer"),
+        "/register" => Response::json(201, r#"{"client_id":"c"}"#),
+        _ => Response::new(404),
+    })
+    .unwrap();
+    let config =
+        json!({"shop": {"url": format!("{}/mcp", server.url()), "oauth": {"scope": "buy"}}});
+    let (pages, page) = std::sync::mpsc::channel();
+    let pages = Mutex::new(pages);
+    let open = Arc::new(move |page: &str| {
+        pages.lock().unwrap().send(page.to_owned()).unwrap();
+        Err(Error::new(ErrorKind::Refused, "the user turned away"))
+    });
+    let authorization = Some(sign_in(Arc::new(MemoryStore::default()), open));
+    let options = ServersOptions { authorization, ..ServersOptions::default() };
+    let config = Config::from_value(&config).unwrap();
+    let servers = Servers::connect(config, options, &AbortSignal::never()).unwrap();
+    let page = page.recv_timeout(LIMIT).unwrap();
+    assert!(page.starts_with(&format!("{}/authorize?", server.url())), "{page}");
+    assert!(
+        page.contains("&scope=buy") && page.contains("redirect_uri=http%3A%2F%2F127.0.0.1%3A"),
+        "{page}"
+    );
+    assert_eq!(servers.reports()[0].faults, ["the user turned away"]);
+}

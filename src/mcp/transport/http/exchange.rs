@@ -39,13 +39,15 @@ impl Shared {
     /// Sends a message; the answer is a success.
     fn post(&self, message: &Message, signal: &AbortSignal) -> Result<HttpResponse> {
         let body = message.to_line();
+        let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
         let response = self.authorized(signal, |token| {
-            let mut request = self.request(Method::Post, token);
+            let mut request = self.request(Method::Post, token, !begins);
             request.body = body.as_str().into();
             request.header("content-type", JSON).header("accept", format!("{JSON}, {EVENTS}"))
         })?;
-        if let Some(id) = response.header("mcp-session-id") {
-            self.session.lock().id = Some(id.to_owned());
+        let id = response.header("mcp-session-id").map(str::to_owned);
+        if begins || id.is_some() {
+            self.session.lock().id = id;
         }
         Ok(response)
     }

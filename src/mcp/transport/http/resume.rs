@@ -98,7 +98,7 @@ impl Shared {
     /// Asks for a stream, from where another one ended.
     pub(super) fn get(&self, last_id: Option<&str>, signal: &AbortSignal) -> Result<HttpResponse> {
         let response = self.authorized(signal, |token| {
-            let request = self.request(Method::Get, token).header("accept", EVENTS);
+            let request = self.request(Method::Get, token, true).header("accept", EVENTS);
             match last_id {
                 Some(id) => request.header("last-event-id", id),
                 None => request,
