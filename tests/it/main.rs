@@ -14,6 +14,7 @@ mod conformance;
 mod field;
 mod handoff;
 mod images;
+mod live;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memo;

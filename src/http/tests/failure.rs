@@ -1,6 +1,6 @@
 //! What an error says, and what it never says.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::{
@@ -158,6 +158,22 @@ fn the_next_address_is_tried_when_the_first_refuses() {
     let addresses = vec![refusing(), server.address()];
     let lookup: Lookup = Arc::new(move |_| Ok(addresses.clone()));
     let client = HttpClient::with_lookup(options(), &lookup).unwrap();
+    assert_eq!(text(send(&client, &HttpRequest::get("http://api.test/"))), "ok");
+}
+
+#[test]
+fn the_next_address_is_tried_when_the_first_is_silent() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let silent = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&silent, Duration::from_millis(100)) {
+        waiting.push(stream);
+    }
+    let server = Server::start([Response::new(200).text("ok")]).unwrap();
+    let addresses = vec![silent, server.address()];
+    let lookup: Lookup = Arc::new(move |_| Ok(addresses.clone()));
+    let options = HttpOptions { connect_timeout: Some(Duration::from_secs(3)), ..options() };
+    let client = HttpClient::with_lookup(options, &lookup).unwrap();
     assert_eq!(text(send(&client, &HttpRequest::get("http://api.test/"))), "ok");
 }
 

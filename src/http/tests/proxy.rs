@@ -80,10 +80,10 @@ fn exceptions_cover_names_ports_and_networks() {
 }
 
 /// What a test proxy was asked for.
-type Asked = Receiver<String>;
+pub(super) type Asked = Receiver<String>;
 
 /// A proxy that takes each connection through `greet`, which says what was asked for, and then passes bytes to `target`.
-fn proxy_to(
+pub(super) fn proxy_to(
     target: SocketAddr,
     greet: fn(&mut TcpStream) -> io::Result<String>,
 ) -> (SocketAddr, Asked) {
@@ -126,7 +126,7 @@ fn pass(
 }
 
 /// Reads `CONNECT host:port` with its headers, and agrees.
-fn connect(client: &mut TcpStream) -> io::Result<String> {
+pub(super) fn connect(client: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

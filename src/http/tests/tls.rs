@@ -26,6 +26,12 @@ impl Authority {
     fn options(&self) -> HttpOptions {
         HttpOptions { ca_certificates: Some(self.pem()), ..options() }
     }
+
+    /// A client that goes through the proxy of this URL, at this address.
+    fn through(&self, url: String, address: SocketAddr) -> HttpClient {
+        let proxy = ProxyChoice::Url { url: url.into(), except: Vec::new() };
+        client_at(HttpOptions { proxy, ..self.options() }, address)
+    }
 }
 
 /// A request to a server of an authority, and a client that trusts it.
@@ -186,4 +192,51 @@ fn a_key_that_belongs_to_another_certificate_is_a_mistake_of_the_program() {
     let client = client_at(mixed, server.address());
     let error = failure(&client, &HttpRequest::get("https://api.test/"));
     assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+#[test]
+fn a_request_over_tls_goes_through_a_proxy_that_sees_nothing_of_it() {
+    let authority = Authority::new();
+    let server = authority.server(false, |_| Response::events(["data: 1\n\n"]));
+    let (address, asked) = proxy::proxy_to(server.address(), proxy::connect);
+    let client = authority.through(format!("http://{address}"), address);
+    let request = HttpRequest::get("https://api.test/x").header("authorization", "Bearer secret");
+    for _ in 0..2 {
+        assert_eq!(text(send(&client, &request)), "data: 1\n\n");
+    }
+    let head = asked.recv_timeout(LIMIT).unwrap();
+    assert!(head.starts_with("CONNECT api.test:443 HTTP/1.1\r\n"), "{head}");
+    assert!(!head.contains("secret"), "{head}");
+    assert_eq!((server.connections(), asked.len()), (1, 0));
+}
+
+#[test]
+fn a_proxy_is_asked_over_tls_where_its_url_says_so() {
+    let authority = Authority::new();
+    let proxy = authority.server(false, |_| Response::new(403));
+    let url = format!("https://user:word@api.test:{}", proxy.address().port());
+    let client = authority.through(url, proxy.address());
+    let request =
+        HttpRequest::get("https://elsewhere.test/x").header("authorization", "Bearer key");
+    let error = failure(&client, &request);
+    assert!(error.to_string().contains("403"), "{error}");
+    let asked = &proxy.requests()[0];
+    assert_eq!((&*asked.method, &*asked.path), ("CONNECT", "elsewhere.test:443"));
+    assert!(asked.header("proxy-authorization").is_some());
+    assert_eq!(asked.header("authorization"), None);
+}
+
+#[test]
+fn an_abort_goes_through_tls_and_a_proxy() {
+    let authority = Authority::new();
+    let server = authority.server(false, |_| {
+        Response::new(200).chunk("first").framing(Framing::Close).end(End::Hang)
+    });
+    let (address, _asked) = proxy::proxy_to(server.address(), proxy::connect);
+    let client = authority.through(format!("http://{address}"), address);
+    let controller = AbortController::new();
+    let reports = start(&client, HttpRequest::get("https://api.test/"), &controller.signal());
+    expect_report(&reports, &piece("first"));
+    controller.abort();
+    expect_report(&reports, &ABORTED);
 }

@@ -180,9 +180,12 @@ impl Core {
             .as_ref()
             .is_err_and(|it| matches!(it.kind(), ErrorKind::Aborted | ErrorKind::Limit));
         // A transport that fails because of the abort settles the request too: only an answer makes it no longer open.
-        let is_open = || match signal.is_aborted() {
-            true => !replies.try_iter().any(|reply| matches!(reply, Reply::Done(_))),
-            false => waiting.is_open(),
+        let is_open = || {
+            if signal.is_aborted() {
+                !replies.try_iter().any(|reply| matches!(reply, Reply::Done(_)))
+            } else {
+                waiting.is_open()
+            }
         };
         if is_unanswered && method != "initialize" && is_open() {
             let reason =
