@@ -1,6 +1,6 @@
 //! Code mode: the model writes a program that calls tools, and only what it prints or returns comes back to it.
 //!
-//! [`tool`] makes the tool for an agent. Each of its calls runs a script in a fresh JavaScript engine (QuickJS) on a thread
+//! [`tool()`] makes the tool for an agent. Each of its calls runs a script in a fresh JavaScript engine (QuickJS) on a thread
 //! of its own; the script sees the language, its tools and a handful of functions. A [`Sandbox`] runs scripts without an
 //! agent.
 //!

@@ -243,6 +243,11 @@ impl Models {
         drop(before);
     }
 
+    /// The wire APIs that there is a stream function for.
+    pub fn apis(&self) -> Vec<String> {
+        self.inner.wires.read().names().map(str::to_owned).collect()
+    }
+
     /// The provider of that id, to be looked at, or changed and added again.
     pub fn provider(&self, id: &str) -> Result<Provider> {
         Ok((*self.entry(id)?.provider).clone())

@@ -20,7 +20,7 @@ const KEPT: usize = 55;
 /// use steerage::mcp::naming::tool_name;
 ///
 /// assert_eq!(tool_name("my-server", "get.item/x", |_| false), "mcp__my_server__get_item_x");
-/// assert_eq!(tool_name("my-server", "get.item/x", |name| name.ends_with("_x")), "mcp__my_server__get_item_x_02654a5c");
+/// assert_eq!(tool_name("my-server", "get.item/x", |name| name.ends_with("_x")), "mcp__my_server__get_item_x_cb14b6a6");
 /// ```
 pub fn tool_name(server: &str, tool: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let plain: String = format!("mcp__{server}__{tool}")

@@ -192,7 +192,14 @@ impl<'a> Asked<'a> {
         let mut response = options.client.send_with_retries(&request, &retries, self.signal)?;
         if !response.is_success() {
             let now = options.clock.now();
-            return Err(failure::of_response(&mut response, &self.provider.id, now)?);
+            let asked = Model {
+                provider: self.provider.id.clone(),
+                api: self.provider.api.clone(),
+                base_url: self.provider.base_url.clone(),
+                ..Model::default()
+            };
+            let has_key = !request.secrets().is_empty();
+            return Err(failure::of_response(&mut response, &asked, has_key, now)?);
         }
         let body = response.read_to_limit(options.client.options().max_body_bytes)?;
         serde_json::from_slice(&body).map_err(|error| {

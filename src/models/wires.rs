@@ -41,13 +41,16 @@ impl Wires {
         }
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|(name, _)| name.as_str())
+    }
+
     pub(super) fn get(&self, api: &str) -> Result<Arc<dyn StreamFn>> {
         self.list.iter().find(|(it, _)| it == api).map(|(_, stream)| stream.clone()).ok_or_else(|| {
-            let names = || self.list.iter().map(|(name, _)| name.as_str());
             let message = format!(
                 "there is no stream function for the wire API `{api}`{}; known are {}; set one with Models::set_api",
-                near::hint(api, names()),
-                names().collect::<Vec<_>>().join(", ")
+                near::hint(api, self.names()),
+                self.names().collect::<Vec<_>>().join(", ")
             );
             Error::new(ErrorKind::Configuration, message)
         })
