@@ -1,6 +1,7 @@
 //! From `abort()` to an idle agent, for each state that an agent can be blocked in.
 //!
-//! `cargo bench --bench abort` prints the median and the worst of forty trials. The promise: at most 1 ms and 50 ms.
+//! `cargo bench --bench abort --features mcp` prints the median and the worst of forty trials. The promise: at most
+//! 1 ms and 50 ms.
 
 use std::{
     iter,
