@@ -155,6 +155,8 @@ impl Execution {
             self.relieve();
             match self.reports.recv_until(self.next_deadline()) {
                 Ok(Report::Update(index, partial)) if !self.calls[index].settled => {
+                    // A listener may take its time over it, which the calls that still wait shall not.
+                    let _ = self.pool.relieve(true);
                     return Some(Happening::Update(index, partial));
                 }
                 Ok(Report::Ended(index, outcome)) if !self.calls[index].settled => {
