@@ -68,15 +68,17 @@ pub(crate) fn render<R: Render>(
     json: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let key = renderer.key();
+    // Where a response was taken back, what is kept may reach further than what is finished now.
+    let cut = messages.iter().rposition(|message| has_something(message)).unwrap_or(0);
     let kept = memo.take::<Kept<R::Key, R::State>>();
-    let mut kept = kept.filter(|kept| kept.fits(model, &key, messages)).unwrap_or_else(|| Kept {
+    let fitting = kept.filter(|kept| kept.fits(model, &key, &messages[..cut]));
+    let mut kept = fitting.unwrap_or_else(|| Kept {
         model: model.clone(),
         key,
         messages: Vec::new(),
         json: Vec::new(),
         state: R::State::default(),
     });
-    let cut = messages.iter().rposition(|message| has_something(message)).unwrap_or(0);
     if cut > kept.messages.len() {
         let new = &messages[kept.messages.len()..cut];
         renderer.render(new, &mut kept.state, false, &mut kept.json)?;

@@ -102,9 +102,8 @@ fn conversation(seed: u64) -> Vec<Vec<Value>> {
 }
 
 fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
-    let refusal = || Response::json(400, "{}");
     for seed in 1..=60 {
-        let server = Server::start(std::iter::repeat_with(refusal).take(21)).expect("a server");
+        let server = Server::answering(|_| Response::json(400, "{}")).expect("a server");
         let model: Model = serde_json::from_value(json!({
             "id": "m", "api": api, "provider": "p", "baseUrl": server.url(), "reasoning": true,
             "input": ["text", "image"], "contextWindow": 100_000, "maxTokens": 1000, "compat": compat
@@ -112,7 +111,15 @@ fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
         .expect("a model");
         let (model, memo) = (Arc::new(model), RequestMemo::default());
         let mut messages: Vec<Arc<Message>> = Vec::new();
-        for step in conversation(seed) {
+        let mut steps = conversation(seed);
+        let turns = steps.len();
+        // After the last turn, responses are taken back one by one.
+        steps.extend([Vec::new(), Vec::new()]);
+        for (turn, step) in steps.into_iter().enumerate() {
+            if turn >= turns {
+                let last = messages.iter().rposition(|message| message.as_assistant().is_some());
+                messages.truncate(last.unwrap_or_default().max(1));
+            }
             messages.extend(step.into_iter().map(|mut message| {
                 if message["api"] == "the-api" {
                     message["api"] = json!(api);
@@ -139,7 +146,7 @@ fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
             .into_iter()
             .map(|it| String::from_utf8(it.body).expect("text"))
             .collect();
-        assert_eq!(bodies.len(), 21, "each step asks three times");
+        assert_eq!(bodies.len(), 27, "each step asks three times");
         for (turn, bodies) in bodies.chunks(3).enumerate() {
             assert_eq!(
                 bodies[0], bodies[1],
