@@ -1,11 +1,11 @@
 //! Providers: each wire API of the vendors is a [`StreamFn`](crate::StreamFn) of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use crate::{
     clock::{Clock, SystemClock},
     secret::Secret,
-    stream::StreamRequest,
+    stream::{CacheRetention, StreamOptions, StreamRequest},
 };
 
 pub mod anthropic;
@@ -43,6 +43,17 @@ pub fn add_vendor_headers(request: &mut StreamRequest) {
         let header = ("x-opencode-session".to_owned(), Some(session.clone()));
         request.options.headers.insert(0, header);
     }
+}
+
+/// How long the vendor shall keep the prompt: what the request says, else `STEERAGE_CACHE_RETENTION`, of which `long` is
+/// the one value that changes something.
+pub(crate) fn retention(options: &StreamOptions) -> CacheRetention {
+    const VARIABLE: &str = "STEERAGE_CACHE_RETENTION";
+    options.cache_retention.unwrap_or_else(|| {
+        let own = options.env.iter().find(|(name, _)| name == VARIABLE);
+        let value = own.map(|(_, value)| value.clone()).or_else(|| env::var(VARIABLE).ok());
+        if value.as_deref() == Some("long") { CacheRetention::Long } else { CacheRetention::Short }
+    })
 }
 
 impl Default for ProviderOptions {

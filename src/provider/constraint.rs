@@ -1,10 +1,11 @@
 //! How vendors of OpenAI's kind constrain the arguments of a tool: their strict mode for schemas, and grammars.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::{
     error::{Error, ErrorKind},
     message::{ConstrainedSampling, SamplingConstraint, Strictness, ToolDeclaration},
+    schema,
 };
 
 /// The parameters of a tool as a vendor with a strict mode gets them.
@@ -47,12 +48,10 @@ pub(crate) fn parameters(
             Strictness::Require => refused("the model has none"),
         };
     }
-    match (strict_schema(&tool.parameters), wanted) {
-        (Some(schema), _) => Ok(Parameters { schema, strict: true }),
-        (None, Strictness::Prefer) => Ok(plain()),
-        (None, Strictness::Require) => {
-            refused("its schema has parts that strict mode does not know")
-        }
+    match (schema::strict(&tool.parameters), wanted) {
+        (Ok(schema), _) => Ok(Parameters { schema, strict: true }),
+        (Err(_), Strictness::Prefer) => Ok(plain()),
+        (Err(why), Strictness::Require) => refused(&format!("of its schema, {why}")),
     }
 }
 
@@ -92,122 +91,4 @@ fn only_text(schema: &Value) -> Option<&str> {
     let is_object = schema.get("type")?.as_str()? == "object";
     let is_text = schema.get("properties")?.get(name)?.get("type")?.as_str()? == "string";
     (is_object && is_text).then_some(name)
-}
-
-/// The schema as strict mode takes it: every property required, what was optional may be null instead, nothing else
-/// allowed. `None` where it says what strict mode has no words for.
-pub(crate) fn strict_schema(schema: &Value) -> Option<Value> {
-    if schema.get("type")?.as_str()? != "object" {
-        return None;
-    }
-    let mut strict = schema.clone();
-    make_strict(&mut strict)?;
-    Some(strict)
-}
-
-const UNKNOWN_TO_STRICT: [&str; 17] = [
-    "$ref",
-    "$defs",
-    "definitions",
-    "allOf",
-    "oneOf",
-    "patternProperties",
-    "dependentSchemas",
-    "dependencies",
-    "unevaluatedProperties",
-    "propertyNames",
-    "contains",
-    "prefixItems",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentRequired",
-];
-
-fn make_strict(node: &mut Value) -> Option<()> {
-    let node = node.as_object_mut()?;
-    if UNKNOWN_TO_STRICT.iter().any(|name| node.contains_key(*name)) {
-        return None;
-    }
-    if !["type", "anyOf", "enum"].iter().any(|name| node.contains_key(*name)) {
-        return None;
-    }
-    if let Some(branches) = node.get_mut("anyOf") {
-        let branches = branches.as_array_mut()?;
-        if branches.is_empty() {
-            return None;
-        }
-        for branch in branches {
-            if has_type(branch, "object") || has_type(branch, "array") {
-                return None;
-            }
-            make_strict(branch)?;
-        }
-    }
-    if let Some(items) = node.get_mut("items") {
-        make_strict(items)?;
-    }
-    if node.contains_key("properties") || has_type_in(node, "object") {
-        close_object(node)?;
-    }
-    Some(())
-}
-
-fn close_object(node: &mut Map<String, Value>) -> Option<()> {
-    if !has_type_in(node, "object") {
-        return None;
-    }
-    if !matches!(node.get("additionalProperties"), None | Some(Value::Bool(false))) {
-        return None;
-    }
-    let required: Vec<String> = match node.get("required") {
-        None => Vec::new(),
-        Some(names) => names
-            .as_array()?
-            .iter()
-            .map(|it| Some(it.as_str()?.to_owned()))
-            .collect::<Option<_>>()?,
-    };
-    let mut properties = match node.get_mut("properties") {
-        None => Map::new(),
-        Some(properties) => std::mem::take(properties.as_object_mut()?),
-    };
-    if required.iter().any(|name| !properties.contains_key(name)) {
-        return None;
-    }
-    for (name, property) in &mut properties {
-        make_strict(property)?;
-        if !required.contains(name) && !admits_null(property) {
-            *property = json!({"anyOf": [property.take(), {"type": "null"}]});
-        }
-    }
-    let names = properties.keys().cloned().map(Value::String).collect();
-    node.insert("properties".to_owned(), Value::Object(properties));
-    node.insert("required".to_owned(), Value::Array(names));
-    node.insert("additionalProperties".to_owned(), Value::Bool(false));
-    Some(())
-}
-
-fn has_type(node: &Value, name: &str) -> bool {
-    node.as_object().is_some_and(|node| has_type_in(node, name))
-}
-
-fn has_type_in(node: &Map<String, Value>, name: &str) -> bool {
-    match node.get("type") {
-        Some(Value::String(it)) => it == name,
-        Some(Value::Array(types)) => types.iter().any(|it| it == name),
-        _ => false,
-    }
-}
-
-fn admits_null(node: &Value) -> bool {
-    let by_enum = || node.get("enum").and_then(Value::as_array).map(|it| it.contains(&Value::Null));
-    let by_branch =
-        || node.get("anyOf").and_then(Value::as_array).is_some_and(|it| it.iter().any(admits_null));
-    match node.get("type") {
-        // A type that admits null does not help where the listed values do not.
-        Some(_) => has_type(node, "null") && by_enum().unwrap_or(true),
-        None => by_enum().unwrap_or(false) || by_branch(),
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords that the strict form has no room for.
-const REFUSED: [&str; 16] = [
+const REFUSED: [&str; 17] = [
     "$ref",
     "$defs",
     "definitions",
@@ -11,6 +11,7 @@ const REFUSED: [&str; 16] = [
     "oneOf",
     "patternProperties",
     "dependentSchemas",
+    "dependentRequired",
     "dependencies",
     "unevaluatedProperties",
     "propertyNames",

@@ -124,14 +124,7 @@ impl Core {
     ) -> Result<Value> {
         let session = self.requests.lock().session;
         let result = self.once(method, params.clone(), options, signal);
-        // A request that went out while another thread was opening a new session went without any.
-        let was_between = |error: &Error| {
-            matches!(error.failure().status, Some(400 | 404))
-                && (self.sessions.1.is_empty() || self.requests.lock().session != session)
-        };
-        let is_lost = |error: &Error| {
-            error.failure().code.as_deref() == Some(SESSION_LOST) || was_between(error)
-        };
+        let is_lost = |error: &Error| error.failure().code.as_deref() == Some(SESSION_LOST);
         if !result.as_ref().is_err_and(is_lost) {
             return result;
         }

@@ -1,7 +1,5 @@
 //! Where a request lets the server cache its prompt.
 
-use std::env;
-
 use serde::Serialize;
 
 use crate::{
@@ -9,11 +7,8 @@ use crate::{
         compat::Compat,
         messages::{WireBlock, WireContent, WireMessage},
     },
-    stream::{CacheRetention, StreamOptions},
+    stream::CacheRetention,
 };
-
-/// Sets how long caches are kept where a request does not say; `long` is the one value that changes something.
-const RETENTION_VARIABLE: &str = "STEERAGE_CACHE_RETENTION";
 
 /// The mark that ends a cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -22,20 +17,6 @@ pub(super) struct CacheMark {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<&'static str>,
-}
-
-/// The retention that a request asks for.
-pub(super) fn retention(options: &StreamOptions) -> CacheRetention {
-    let by_variable = || match variable(options, RETENTION_VARIABLE).as_deref() {
-        Some("long") => CacheRetention::Long,
-        _ => CacheRetention::Short,
-    };
-    options.cache_retention.unwrap_or_else(by_variable)
-}
-
-fn variable(options: &StreamOptions, name: &str) -> Option<String> {
-    let given = options.env.iter().rev().find(|(it, _)| it == name);
-    given.map(|(_, value)| value.clone()).or_else(|| env::var(name).ok())
 }
 
 /// The mark for a retention; none if nothing shall be cached.

@@ -26,6 +26,7 @@ use crate::{
         driver::Call,
         headers::endpoint,
         kept::{self, Render},
+        retention,
     },
     secret::Secret,
     stream::{StreamOptions, StreamRequest, ToolChoice},
@@ -96,7 +97,7 @@ pub(super) fn prepare(
 ) -> Result<Prepared, Error> {
     let StreamRequest { model, transcript, options } = request;
     let compat = Compat::of(model);
-    let retention = cache::retention(options);
+    let retention = retention(options);
     let mark = cache::mark(retention, &compat);
     let resolved = resolve_transcript(transcript.messages(), compat.mid_system);
     let (prompt, rest) = split_prompt(&resolved);

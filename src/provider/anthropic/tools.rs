@@ -6,10 +6,8 @@ use serde_json::{Map, Value};
 use crate::{
     error::{Error, ErrorKind},
     message::{ConstrainedSampling, SamplingConstraint, Strictness, ToolDeclaration},
-    provider::{
-        anthropic::{cache::CacheMark, compat::Compat, strict::Strict},
-        constraint,
-    },
+    provider::anthropic::{cache::CacheMark, compat::Compat, strict::Strict},
+    schema,
 };
 
 /// A tool of a request.
@@ -114,8 +112,7 @@ fn strict_schema(
     let converted = match refusal(&tool.parameters) {
         _ if !compat.strict_tools => Err("the model has no strict mode".to_owned()),
         Some(refusal) => Err(refusal),
-        None => constraint::strict_schema(&tool.parameters)
-            .ok_or_else(|| "its schema says what strict mode has no words for".to_owned()),
+        None => schema::strict(&tool.parameters).map_err(|why| format!("of its schema, {why}")),
     };
     match (converted, strictness) {
         (Ok(schema), _) => Ok(Some(schema)),

@@ -1,6 +1,6 @@
 //! A request as this API takes it.
 
-use std::{cell::Cell, collections::HashMap, env, mem, sync::Arc};
+use std::{cell::Cell, collections::HashMap, mem, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,7 @@ use crate::{
             thinking::Thinking,
             tools::{self, GrammarTools},
         },
+        retention,
     },
     stream::{CacheRetention, StreamOptions, StreamRequest, ToolChoice},
     transcript::{
@@ -381,16 +382,6 @@ fn headers(
     // The body is what it is, whatever the host says of it.
     headers.set("content-type", "application/json");
     headers.into_list()
-}
-
-/// How long the vendor shall keep the prompt: what the request says, else `STEERAGE_CACHE_RETENTION`, else shortly.
-fn retention(options: &StreamOptions) -> CacheRetention {
-    const VARIABLE: &str = "STEERAGE_CACHE_RETENTION";
-    options.cache_retention.unwrap_or_else(|| {
-        let own = options.env.iter().find(|(name, _)| name == VARIABLE);
-        let value = own.map(|(_, value)| value.clone()).or_else(|| env::var(VARIABLE).ok());
-        if value.as_deref() == Some("long") { CacheRetention::Long } else { CacheRetention::Short }
-    })
 }
 
 fn cache_marker(retention: CacheRetention) -> Value {

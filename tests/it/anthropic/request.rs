@@ -340,3 +340,15 @@ fn a_body_is_the_same_text_each_time() {
         "{first}"
     );
 }
+
+#[test]
+fn the_first_value_of_a_variable_of_the_request_wins() {
+    let variable = |value: &str| ("STEERAGE_CACHE_RETENTION".to_owned(), value.to_owned());
+    let options = StreamOptions {
+        env: vec![variable("long"), variable("short")],
+        ..StreamOptions::default()
+    };
+    let body = sent(model(), messages(json!([user("Hi")])), options);
+    let mark = &body["messages"][0]["content"][0]["cache_control"];
+    assert_eq!(*mark, json!({"type": "ephemeral", "ttl": "1h"}), "{body}");
+}

@@ -125,7 +125,7 @@ fn strictness_that_is_required_and_impossible_is_refused_before_anything_is_sent
         with_compat(json!({"supportsStrictMode": true})),
         list(open),
         expect![
-            "tool `f` insists on strict mode, but its schema has parts that strict mode does not know: take `require` off or change it"
+            "tool `f` insists on strict mode, but of its schema, #: not has no strict form: take `require` off or change it"
         ],
     );
 }

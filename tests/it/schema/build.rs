@@ -329,6 +329,7 @@ fn what_has_no_strict_form_is_named() {
         "oneOf",
         "patternProperties",
         "dependentSchemas",
+        "dependentRequired",
         "dependencies",
         "unevaluatedProperties",
         "propertyNames",
