@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use steerage::{
-    sse::{SseDecoder, SseOptions},
-    testing::wire::decode,
-};
+use steerage::testing::wire::decode;
 
 use super::{Named, parse};
 
@@ -74,8 +71,7 @@ fn leave_out_replies(context: &mut Value) {
     }
 }
 
-/// Feeds a body byte by byte to its decoder, and in two parts for each place to cut it to what makes the frames: the same
-/// frames give the same events, since a decoder sees nothing else.
+/// Feeds a body to its decoder byte by byte, and in two parts for each place to cut it.
 pub(super) fn difference(body: &Body) -> Option<String> {
     let request = parse::request(&body.model, &body.turn, body.is_native);
     let Ok(whole) = decode(&request, [&body.bytes], body.is_whole) else {
@@ -87,48 +83,11 @@ pub(super) fn difference(body: &Body) -> Option<String> {
     if whole != by_byte {
         return Some(format!("byte by byte\n  expected {whole:?}\n  got      {by_byte:?}"));
     }
-    let (frames, foreign) = frames(bytes);
-    for cut in 1..bytes.len() {
+    (1..bytes.len()).find_map(|cut| {
         let (first, second) = bytes.split_at(cut);
-        if !gives(&frames, &foreign, &[first, second]) {
-            return Some(format!("cut at byte {cut}"));
-        }
-    }
-    None
-}
-
-type Frame = (Option<String>, String);
-
-/// The frames of a body, and what in it is no frame.
-fn frames(body: &[u8]) -> (Vec<Frame>, String) {
-    let mut frames = Vec::new();
-    let foreign = read(&[body], |event, data| {
-        frames.push((event.map(str::to_owned), data.to_owned()));
-    });
-    (frames, foreign)
-}
-
-fn gives(frames: &[Frame], foreign: &str, pieces: &[&[u8]]) -> bool {
-    let mut expected = frames.iter();
-    let mut all_fit = true;
-    let rest = read(pieces, |event, data| {
-        all_fit &= expected.next().is_some_and(|it| it.0.as_deref() == event && it.1 == data);
-    });
-    all_fit && expected.next().is_none() && rest == foreign
-}
-
-/// Shows each frame to `take`; returns the text that is none.
-fn read(pieces: &[&[u8]], mut take: impl FnMut(Option<&str>, &str)) -> String {
-    let mut decoder = SseDecoder::new(SseOptions::default());
-    for piece in pieces.iter().map(Some).chain([None]) {
-        match piece {
-            Some(piece) => decoder.push(piece),
-            None => decoder.finish(),
-        }
-        while let Some(frame) = decoder.next_frame() {
-            let frame = frame.unwrap();
-            take(frame.event, frame.data);
-        }
-    }
-    decoder.foreign_text().to_owned()
+        let in_two = decode(&request, [first, second], body.is_whole).unwrap();
+        (in_two != whole).then(|| {
+            format!("cut at byte {cut}\n  expected {whole:?}\n  got      {in_two:?}")
+        })
+    })
 }
