@@ -4,8 +4,9 @@
 //! 1 ms and 50 ms.
 
 use std::{
+    io::Read,
     iter,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
@@ -31,6 +32,9 @@ mod authority;
 use authority::{Authority, NAME};
 
 const TRIALS: usize = 40;
+
+/// How many streams end by one signal.
+const STREAMS: usize = 64;
 
 /// How long a request gets to reach the state in which it blocks, where nothing tells that it has.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -68,6 +72,7 @@ fn main() {
     mcp_calls();
     observer_queue();
     bench.many_streams();
+    bare_sockets();
     bench.one_of_sixteen();
 }
 
@@ -170,7 +175,6 @@ impl Bench {
 
     /// Sixty-four streams on threads of their own; the time is until the last one has ended.
     fn many_streams(&self) {
-        const STREAMS: usize = 64;
         for secure in [false, true] {
             let server = self.server(secure, silent(Framing::Chunked));
             let provider = self.provider_at(server.address());
@@ -218,6 +222,37 @@ impl Bench {
         assert_eq!(finished, TRIALS * (AGENTS - 1), "the others finish");
         println!("\nOf the 16 streams the other 15 finished in each trial.");
     }
+}
+
+/// What 64 streams cannot go below: as many threads that wait for bytes of a socket, all of which are shut down.
+fn bare_sockets() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let wait = |mut socket: TcpStream| {
+        let _ = socket.read(&mut [0]);
+        Instant::now()
+    };
+    let times = (0..TRIALS).map(|_| {
+        thread::scope(|scope| {
+            let (sockets, waiting): (Vec<_>, Vec<_>) = (0..STREAMS)
+                .map(|_| {
+                    let ours = TcpStream::connect(address).expect("a connection");
+                    let (theirs, _) = listener.accept().expect("a connection");
+                    scope.spawn(move || wait(theirs));
+                    let socket = ours.try_clone().expect("a second handle");
+                    (socket, scope.spawn(move || wait(ours)))
+                })
+                .unzip();
+            AbortSignal::never().wait_timeout(SETTLE);
+            let start = Instant::now();
+            for socket in &sockets {
+                socket.shutdown(Shutdown::Both).expect("an open socket");
+            }
+            let ends = waiting.into_iter().map(|it| it.join().expect("no panic"));
+            ends.max().expect("some") - start
+        })
+    });
+    print("64 threads that read bare sockets", times.collect());
 }
 
 fn tool() {
