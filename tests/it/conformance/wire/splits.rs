@@ -86,8 +86,7 @@ pub(super) fn difference(body: &Body) -> Option<String> {
     (1..bytes.len()).find_map(|cut| {
         let (first, second) = bytes.split_at(cut);
         let in_two = decode(&request, [first, second], body.is_whole).unwrap();
-        (in_two != whole).then(|| {
-            format!("cut at byte {cut}\n  expected {whole:?}\n  got      {in_two:?}")
-        })
+        (in_two != whole)
+            .then(|| format!("cut at byte {cut}\n  expected {whole:?}\n  got      {in_two:?}"))
     })
 }
