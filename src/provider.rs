@@ -9,13 +9,20 @@ use crate::{
 };
 
 pub mod anthropic;
+pub mod azure_openai_responses;
 pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;
+pub(crate) mod flags;
+pub(crate) mod grammar;
+pub(crate) mod halves;
 pub(crate) mod headers;
+pub(crate) mod ids;
 pub(crate) mod kept;
 pub mod openai_completions;
+pub mod openai_responses;
 pub(crate) mod openrouter;
+pub(crate) mod sampling;
 
 pub use crate::http::{ClientCertificate, HttpClient, HttpOptions, ProxyChoice};
 
@@ -49,11 +56,17 @@ pub fn add_vendor_headers(request: &mut StreamRequest) {
 /// the one value that changes something.
 pub(crate) fn retention(options: &StreamOptions) -> CacheRetention {
     const VARIABLE: &str = "STEERAGE_CACHE_RETENTION";
-    options.cache_retention.unwrap_or_else(|| {
-        let own = options.env.iter().find(|(name, _)| name == VARIABLE);
-        let value = own.map(|(_, value)| value.clone()).or_else(|| env::var(VARIABLE).ok());
-        if value.as_deref() == Some("long") { CacheRetention::Long } else { CacheRetention::Short }
+    options.cache_retention.unwrap_or_else(|| match variable(options, VARIABLE).as_deref() {
+        Some("long") => CacheRetention::Long,
+        _ => CacheRetention::Short,
     })
+}
+
+/// A variable as the request has it, or else the environment of the process. A blank value counts as none.
+pub(crate) fn variable(options: &StreamOptions, name: &str) -> Option<String> {
+    let own = options.env.iter().find(|(it, _)| it == name);
+    let value = own.map(|(_, value)| value.clone()).or_else(|| env::var(name).ok());
+    value.filter(|it| !it.trim().is_empty())
 }
 
 impl Default for ProviderOptions {

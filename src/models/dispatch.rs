@@ -84,7 +84,8 @@ impl Models {
 
     fn add_address(&self, request: &mut StreamRequest) -> Result<()> {
         let model = &request.model;
-        if model.base_url.is_empty() {
+        // An address at Azure is made of variables and options.
+        if model.base_url.is_empty() && model.api != "azure-openai-responses" {
             let message = format!("the model `{}` has no base URL", model.id);
             return Err(Error::new(ErrorKind::Configuration, message));
         }

@@ -6,7 +6,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
     models::near,
     provider::{
-        ProviderOptions, anthropic::AnthropicMessages, openai_completions::OpenAiCompletions,
+        ProviderOptions, anthropic::AnthropicMessages,
+        azure_openai_responses::AzureOpenAiResponses, openai_completions::OpenAiCompletions,
+        openai_responses::OpenAiResponses,
     },
     stream::StreamFn,
 };
@@ -22,7 +24,9 @@ impl Wires {
         let mut wires = Wires { list: Vec::new() };
         let new = || options.clone();
         wires.set("anthropic-messages".to_owned(), Arc::new(AnthropicMessages::new(new())));
+        wires.set("azure-openai-responses".to_owned(), Arc::new(AzureOpenAiResponses::new(new())));
         wires.set("openai-completions".to_owned(), Arc::new(OpenAiCompletions::new(new())));
+        wires.set("openai-responses".to_owned(), Arc::new(OpenAiResponses::new(new())));
         wires
     }
 

@@ -45,7 +45,6 @@ use crate::{
 mod cache;
 mod compat;
 mod failure;
-mod halves;
 mod headers;
 mod messages;
 mod request;

@@ -116,6 +116,38 @@ pub(crate) fn in_stream(error: &Value) -> Error {
     Error::from_failure(Failure { status: None, ..facts.failure() }, shortened(&text))
 }
 
+/// An answer that ended before it was complete; the same request may succeed.
+pub(crate) fn cut(what: &str) -> Error {
+    let failure = Failure { retryable: true, ..Failure::new(ErrorKind::Protocol) };
+    Error::from_failure(failure, format!("the answer {what}"))
+}
+
+/// An event that is not what the API describes.
+pub(crate) fn malformed(event: &str, why: &str) -> Error {
+    let message = format!("the server sent a {event} event that cannot be read: {why}");
+    Error::new(ErrorKind::Protocol, message)
+}
+
+/// An error that a vendor reports within a stream whose request it had accepted: if nothing else is known, the server
+/// failed.
+pub(crate) fn after_acceptance(error: &Value) -> Error {
+    let error = in_stream(error);
+    let is_unknown = error.kind() == ErrorKind::InvalidRequest && error.failure().code.is_none();
+    let failure =
+        if is_unknown { Failure::new(ErrorKind::Overloaded) } else { error.failure().clone() };
+    Error::from_failure(failure, format!("the server broke off the answer: {}", error.message()))
+}
+
+/// The model or the vendor's policy declined.
+pub(crate) fn refused(reason: &str, explanation: Option<&str>) -> Error {
+    let failure = Failure { code: Some(reason.to_owned()), ..Failure::new(ErrorKind::Refused) };
+    let message = match explanation.filter(|it| !it.trim().is_empty()) {
+        Some(explanation) => format!("the model refused to answer: {explanation}"),
+        None => format!("the model refused to answer ({reason})"),
+    };
+    Error::from_failure(failure, message)
+}
+
 /// The vendor's id of a request, for its support.
 pub(crate) fn request_id(response: &HttpResponse) -> Option<String> {
     let names = ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];

@@ -49,6 +49,13 @@ impl Headers {
         }
     }
 
+    /// Sets the header `name` to the key, if there is one.
+    pub(crate) fn set_key(&mut self, name: &str, key: Option<&Secret>) {
+        if let Some(key) = key.filter(|key| !key.is_empty()) {
+            self.set(name, key.expose());
+        }
+    }
+
     /// Applies the headers of the model's catalogue entry; null takes one away.
     pub(crate) fn apply_model(&mut self, headers: &Map<String, Value>) {
         for (name, value) in headers {

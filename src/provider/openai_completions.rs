@@ -50,7 +50,8 @@ use crate::{
     provider::{
         ProviderOptions,
         driver::{FrameDecoder, ProviderStream},
-        openai_completions::{compat::Compat, response::Decoder, tools::GrammarTools},
+        grammar::GrammarTools,
+        openai_completions::{compat::Compat, response::Decoder},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
 };

@@ -3,9 +3,9 @@
 use crate::{
     error::{Error, ErrorKind, Result},
     provider::{
-        anthropic,
+        anthropic, azure_openai_responses,
         driver::{Events, FrameDecoder},
-        openai_completions,
+        openai_completions, openai_responses,
     },
     sse::{SseDecoder, SseOptions},
     stream::{StreamEvent, StreamRequest},
@@ -30,7 +30,9 @@ pub fn decode<P: AsRef<[u8]>>(
 fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
     match request.model.api.as_str() {
         "anthropic-messages" => Ok(anthropic::decoder(request)),
+        "azure-openai-responses" => azure_openai_responses::decoder(request),
         "openai-completions" => openai_completions::decoder(request),
+        "openai-responses" => openai_responses::decoder(request),
         other => {
             let message = format!("there is no decoder for the API `{other}`");
             Err(Error::new(ErrorKind::Configuration, message))

@@ -5,23 +5,22 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use serde_json::json;
 use steerage::{
-    Agent, AgentOptions, ErrorKind, Message, Model, StreamFn, StreamOptions, Tool,
+    Agent, AgentOptions, ErrorKind, Message, Model, StreamOptions, Tool,
     provider::{
-        HttpClient, HttpOptions, ProviderOptions, ProxyChoice, anthropic::AnthropicMessages,
+        HttpClient, HttpOptions, ProviderOptions, ProxyChoice,
         openai_completions::OpenAiCompletions,
     },
     testing::server::{Response, Server},
     transcript,
 };
 
+use crate::apis;
+
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// An agent that has talked before.
 fn agent(model: Model, options: ProviderOptions) -> Agent {
-    let provider: Arc<dyn StreamFn> = match model.api.as_str() {
-        "anthropic-messages" => Arc::new(AnthropicMessages::new(options)),
-        _ => Arc::new(OpenAiCompletions::new(options)),
-    };
+    let provider = apis::stream_fn(&model.api, options);
     let options = AgentOptions {
         stream: Some(provider),
         messages: vec![Message::user("before")],

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, clippy::needless_raw_string_hashes)]
 
 mod anthropic;
+mod apis;
 mod auth;
 mod bad_input;
 mod builtin;
@@ -20,6 +21,7 @@ mod mcp;
 mod memo;
 mod models;
 mod openai_completions;
+mod openai_responses;
 mod partial_json;
 mod robust;
 mod saved;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use steerage::{
-    AbortSignal, Message, Model, StreamFn, StreamOptions, StreamRequest, Transcript,
-    provider::{
-        ProviderOptions, anthropic::AnthropicMessages, openai_completions::OpenAiCompletions,
-    },
+    AbortSignal, Message, Model, StreamOptions, StreamRequest, Transcript,
+    provider::ProviderOptions,
     stream::{RequestHooks, RequestMemo},
     testing::server::{Response, Server},
 };
+
+use crate::apis;
 
 /// A small generator, so that a failing conversation can be made again from its seed.
 struct Dice(u64);
@@ -44,13 +44,26 @@ fn result(id: &str, dice: &mut Dice) -> Value {
         "isError": dice.below(5) == 0})
 }
 
+/// A system message in the middle: a text, and at times a change of the tools.
+fn note(number: u64, dice: &mut Dice) -> Value {
+    let mut note = json!({"role": "system", "content": format!("note {number}")});
+    if dice.below(3) == 0 {
+        let name = format!("tool{}", dice.below(3));
+        note["toolsAdded"] = json!([{"name": name, "parameters": {"type": "object"}}]);
+    }
+    if dice.below(3) == 0 {
+        note["toolsRemoved"] = json!([{"name": format!("tool{}", dice.below(3))}]);
+    }
+    note
+}
+
 /// A response with everything that responses may be: failed, foreign, thinking, with calls that get a result or none.
 fn response(number: u64, dice: &mut Dice) -> Vec<Value> {
     let mut content = Vec::new();
     if dice.below(3) == 0 {
-        content.push(
-            json!({"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"}),
-        );
+        let signature =
+            *dice.pick(&["reasoning_content", r#"{"type":"reasoning","id":"rs_1","summary":[]}"#]);
+        content.push(json!({"type": "thinking", "thinking": "hm", "thinkingSignature": signature}));
     }
     if dice.below(2) == 0 {
         let said = *dice.pick(&["", "So", "  "]);
@@ -74,7 +87,7 @@ fn response(number: u64, dice: &mut Dice) -> Vec<Value> {
     })];
     for id in &ids {
         if dice.below(6) == 0 {
-            messages.push(json!({"role": "system", "content": format!("note {number}")}));
+            messages.push(note(number, dice));
         }
         if dice.below(5) > 0 {
             messages.push(result(id, dice));
@@ -101,7 +114,8 @@ fn conversation(seed: u64) -> Vec<Vec<Value>> {
     steps
 }
 
-fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
+fn check(api: &str, compat: &Value) {
+    let provider = apis::stream_fn(api, ProviderOptions::default());
     for seed in 1..=60 {
         let server = Server::answering(|_| Response::json(400, "{}")).expect("a server");
         let model: Model = serde_json::from_value(json!({
@@ -131,7 +145,7 @@ fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
                 let options =
                     StreamOptions { hooks, max_retries: Some(0), ..StreamOptions::default() };
                 let request = StreamRequest { model: model.clone(), transcript, options };
-                make().stream(request, &AbortSignal::never()).expect("a stream").count();
+                provider.stream(request, &AbortSignal::never()).expect("a stream").count();
             };
             ask(memo.clone(), RequestHooks::default());
             ask(RequestMemo::default(), RequestHooks::default());
@@ -161,24 +175,27 @@ fn check(api: &str, make: impl Fn() -> Box<dyn StreamFn>, compat: &Value) {
 }
 
 #[test]
-fn bodies_of_anthropic_are_the_same_with_and_without_a_memo() {
-    let make =
-        || -> Box<dyn StreamFn> { Box::new(AnthropicMessages::new(ProviderOptions::default())) };
-    check("anthropic-messages", make, &json!({}));
-    check("anthropic-messages", make, &json!({"supportsMidConvoSystemMessages": true}));
+fn bodies_are_the_same_with_and_without_a_memo() {
+    for api in apis::ALL {
+        check(api, &json!({}));
+    }
 }
 
 #[test]
-fn bodies_of_chat_completions_are_the_same_with_and_without_a_memo() {
-    let make =
-        || -> Box<dyn StreamFn> { Box::new(OpenAiCompletions::new(ProviderOptions::default())) };
-    check("openai-completions", make, &json!({}));
+fn bodies_with_system_messages_in_place_are_the_same_with_and_without_a_memo() {
+    let compat = json!({"supportsMidConvoSystemMessages": true, "supportsAdditionalTools": true});
+    for api in apis::ALL {
+        check(api, &compat);
+    }
     check(
         "openai-completions",
-        make,
         &json!({
             "cacheControlFormat": "anthropic", "supportsMidConvoSystemMessages": true,
             "requiresAssistantAfterToolResult": true, "requiresToolResultName": true,
         }),
+    );
+    check(
+        "openai-responses",
+        &json!({"supportsMidConvoSystemMessages": true, "supportsToolSearch": true}),
     );
 }

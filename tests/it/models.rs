@@ -11,6 +11,8 @@ use steerage::{
     testing::server::{Request, Response, Server},
 };
 
+use crate::apis;
+
 mod keys;
 mod overlay;
 mod providers;
@@ -18,24 +20,6 @@ mod refresh;
 mod registry;
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
 mod transport;
-
-/// What a server of chat completions answers.
-const COMPLETION: &str = "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\
-    \"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-
-/// What a server of Anthropic's API answers.
-const MESSAGE: &str = concat!(
-    "event: message_start\n",
-    r#"data: {"type":"message_start","message":{"id":"1","usage":{"input_tokens":1,"output_tokens":1}}}"#,
-    "\n\nevent: content_block_start\n",
-    r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
-    "\n\nevent: content_block_delta\n",
-    r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}"#,
-    "\n\nevent: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}",
-    "\n\nevent: message_delta\n",
-    r#"data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}"#,
-    "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-);
 
 /// The whole internet: answers every request by its path, whatever the host, and keeps the addresses.
 struct Internet {
@@ -46,8 +30,14 @@ struct Internet {
 impl Internet {
     fn new() -> Internet {
         let server = Server::answering(|request| {
-            let is_anthropic = request.path.contains("/messages");
-            Response::events([if is_anthropic { MESSAGE } else { COMPLETION }])
+            let endings = [
+                ("/messages", "anthropic-messages"),
+                ("/chat/completions", "openai-completions"),
+                ("/responses", "openai-responses"),
+            ];
+            let path = request.path.split('?').next().unwrap_or_default();
+            let known = endings.iter().find(|(ending, _)| path.ends_with(ending));
+            Response::events([apis::hi(known.map_or("openai-completions", |it| it.1))])
         });
         Internet { server: server.unwrap(), urls: Arc::default() }
     }

@@ -8,6 +8,8 @@ use crate::{
     provider::failure,
 };
 
+pub(super) use crate::provider::failure::{cut, malformed, refused};
+
 /// The error that an `error` event of a stream reports.
 pub(super) fn in_stream(data: &str) -> Error {
     let event: Value = from_str_repaired(data).unwrap_or_else(|_| Value::String(data.to_owned()));
@@ -26,18 +28,6 @@ pub(super) fn in_stream(data: &str) -> Error {
     Error::from_failure(facts, format!("the server broke off the answer: {}", error.message()))
 }
 
-/// An answer that ended before it was complete; the same request may succeed.
-pub(super) fn cut(what: &str) -> Error {
-    let failure = Failure { retryable: true, ..Failure::new(ErrorKind::Protocol) };
-    Error::from_failure(failure, format!("the answer {what}"))
-}
-
-/// An event that is not what the API describes.
-pub(super) fn malformed(event: &str, why: &str) -> Error {
-    let message = format!("the server sent a {event} event that cannot be read: {why}");
-    Error::new(ErrorKind::Protocol, message)
-}
-
 /// A stop reason that is no good ending and that nothing is known of but its name.
 pub(super) fn unknown_ending(reason: &str) -> Error {
     if reason == "model_context_window_exceeded" {
@@ -48,14 +38,4 @@ pub(super) fn unknown_ending(reason: &str) -> Error {
     }
     let failure = Failure { code: Some(reason.to_owned()), ..Failure::new(ErrorKind::Protocol) };
     Error::from_failure(failure, format!("the answer ended for an unknown reason: {reason}"))
-}
-
-/// The model or the vendor's policy declined.
-pub(super) fn refused(reason: &str, explanation: Option<&str>) -> Error {
-    let failure = Failure { code: Some(reason.to_owned()), ..Failure::new(ErrorKind::Refused) };
-    let message = match explanation.filter(|it| !it.trim().is_empty()) {
-        Some(explanation) => format!("the model refused to answer: {explanation}"),
-        None => format!("the model refused to answer ({reason})"),
-    };
-    Error::from_failure(failure, message)
 }

@@ -11,8 +11,9 @@ use crate::{
     model::Model,
     partial_json::repair::from_str_repaired,
     provider::{
-        anthropic::{failure, halves, usage::Meter},
+        anthropic::{failure, usage::Meter},
         driver::Events,
+        halves,
     },
     stream::{ResponseInfo, StreamEvent},
 };

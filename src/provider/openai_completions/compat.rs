@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::Model;
+use crate::{model::Model, provider::flags::Flags};
 
 /// The flags of a model, each as the model says or as its provider and address suggest.
 #[derive(Debug, Clone)]
@@ -123,23 +123,6 @@ impl Compat {
             supports_long_cache: flag("supportsLongCacheRetention", !is_any(WITHOUT_LONG_CACHE)),
             vllm_priority: flags.0.get("vllmPriority").filter(|it| it.is_number()).cloned(),
         }
-    }
-}
-
-/// The flags of a model. A flag of the wrong type counts as none, and unknown ones do no harm.
-struct Flags<'a>(&'a Map<String, Value>);
-
-impl Flags<'_> {
-    fn bool(&self, name: &str) -> Option<bool> {
-        self.0.get(name)?.as_bool()
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
-    }
-
-    fn object(&self, name: &str) -> Map<String, Value> {
-        self.0.get(name).and_then(Value::as_object).cloned().unwrap_or_default()
     }
 }
 

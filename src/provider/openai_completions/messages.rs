@@ -5,16 +5,15 @@ use std::{mem, sync::Arc};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     message::{
         AssistantContent, AssistantMessage, Content, ImageContent, Message, MessageContent,
         SystemMessage, ThinkingContent, ToolCall, ToolResultMessage,
     },
     model::Model,
-    provider::openai_completions::{
-        compat::Compat,
-        details,
-        tools::{self, GrammarTools},
+    provider::{
+        grammar::GrammarTools,
+        openai_completions::{compat::Compat, details, tools},
     },
     transcript::{prompt_text, update_text},
 };
@@ -217,25 +216,13 @@ impl Converter<'_> {
     }
 
     fn call(&self, call: &ToolCall) -> Result<Value, Error> {
-        let Some(property) = self.grammar_tools.property(&call.name) else {
+        let Some(input) = self.grammar_tools.input(call)? else {
             let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
             return Ok(json!({
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": arguments},
             }));
-        };
-        let input = match call.arguments.get(property) {
-            Some(Value::String(input)) => input.as_str(),
-            // The arguments of a call that was cut are empty; that must not end the conversation.
-            None => "",
-            Some(_) => {
-                let message = format!(
-                    "call `{}` of grammar tool `{}` has no text as `{property}`: take it out of the transcript",
-                    call.id, call.name
-                );
-                return Err(Error::new(ErrorKind::InvalidRequest, message));
-            }
         };
         Ok(json!({
             "id": call.id,

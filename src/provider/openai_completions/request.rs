@@ -1,6 +1,6 @@
 //! A request as this API takes it.
 
-use std::{cell::Cell, collections::HashMap, mem, sync::Arc};
+use std::{cell::Cell, mem, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -12,15 +12,17 @@ use crate::{
     provider::{
         ProviderOptions,
         driver::Call,
+        grammar::GrammarTools,
         headers::{Headers, endpoint},
+        ids::{self, CallIds},
         kept::{self, Render},
         openai_completions::{
             compat::{AffinityFormat, CacheKeyMode, Compat},
             messages::{Converter, Place, mark_instruction, mark_last_text, mark_last_tool},
             thinking::Thinking,
-            tools::{self, GrammarTools},
+            tools,
         },
-        retention,
+        retention, sampling,
     },
     stream::{CacheRetention, StreamOptions, StreamRequest, ToolChoice},
     transcript::{
@@ -140,7 +142,7 @@ impl Contents {
         };
         let placement = place_tools(&rest, support);
         let told = current_tools(rest.iter().map(|message| &**message));
-        let grammar_tools = GrammarTools::among(&told, compat)?;
+        let grammar_tools = GrammarTools::among(&told, compat.supports_grammar_tools)?;
         let folded = placement.folded;
         let mut tools = tools::declare(&placement.top_level, compat)?;
         let leads = rest.first().is_some_and(|first| first.as_system().is_some());
@@ -236,7 +238,9 @@ impl Render for Renderer<'_> {
         let model = self.converter.model;
         let first = self.leading + state.count;
         let ids = &mut state.ids;
-        let ready = hand_over_part(messages, first, model, &mut |id, _| ids.fitting(id, model));
+        let ready = hand_over_part(messages, first, model, &mut |id, _| {
+            ids.unique(id, call_id(id, model), LONGEST_CALL_ID)
+        });
         let place = Place { is_head: false, systems: self.leading + state.systems };
         let mut converted = self.converter.convert(&ready, place)?;
         let is_all = is_tail && state.count == 0;
@@ -295,7 +299,7 @@ fn body(
     let thinking = Thinking::new(model, wishes.level, &wishes.budgets, wishes.max_tokens);
     thinking.write(&mut body, compat);
     write_routing(&mut body, compat);
-    write_sampling(&mut body, model, wishes.level, options);
+    sampling::write(&mut body, model, wishes.level, options);
     let body = kept::write_body(&body, &body["model"], "messages", |json| {
         contents.write(request, compat, json)
     })?;
@@ -341,21 +345,6 @@ fn write_routing(body: &mut Map<String, Value>, compat: &Compat) {
     }
 }
 
-/// Merges what the model and the request say of sampling; it wins over named fields.
-fn write_sampling(
-    body: &mut Map<String, Value>,
-    model: &Model,
-    level: ThinkingLevel,
-    options: &StreamOptions,
-) {
-    let by_level = model.sampling_params_by_thinking_level.as_ref();
-    let at_level = by_level.and_then(|it| it.get(level.as_str())).and_then(Value::as_object);
-    let all = [model.sampling_params.as_ref(), at_level, options.sampling_params.as_ref()];
-    for (name, value) in all.into_iter().flatten().flatten() {
-        body.insert(name.clone(), value.clone());
-    }
-}
-
 fn headers(
     request: &StreamRequest,
     provider: &ProviderOptions,
@@ -391,50 +380,16 @@ fn cache_marker(retention: CacheRetention) -> Value {
     }
 }
 
-/// Ids of other models' calls in a form that servers of this API take. Where two come out alike by being cut, the later
-/// one is told by its fingerprint.
-#[derive(Debug, Clone, Default)]
-struct CallIds {
-    used: HashMap<String, String>,
-}
-
-impl CallIds {
-    fn fitting(&mut self, id: &str, model: &Model) -> String {
-        let fitting = call_id(id, model);
-        let first = self.used.entry(fitting.clone()).or_insert_with(|| id.to_owned());
-        if first == id { fitting } else { with_fingerprint(&fitting, id) }
-    }
-}
-
 fn call_id(id: &str, model: &Model) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if let Some((call, _)) = id.split_once('|') {
-        let plain = |text: &str| -> String {
-            text.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
-        };
-        let whole = plain(id);
+        let whole = ids::plain(id);
         if whole.len() <= LONGEST_CALL_ID {
             return whole;
         }
-        return with_fingerprint(&plain(call), id);
+        return ids::with_fingerprint(&ids::plain(call), id, LONGEST_CALL_ID);
     }
     if model.provider == "openai" {
         return id.chars().take(LONGEST_CALL_ID).collect();
     }
     id.to_owned()
-}
-
-/// What a long id begins with, and what tells it from others.
-fn with_fingerprint(front: &str, id: &str) -> String {
-    let hash = fingerprint(id);
-    let front: String = front.chars().take(LONGEST_CALL_ID - hash.len() - 1).collect();
-    format!("{front}_{hash}")
-}
-
-/// Eight characters that differ for different texts (FNV-1a).
-fn fingerprint(text: &str) -> String {
-    let hash = text
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{hash:08x}")
 }

@@ -11,6 +11,7 @@ use crate::{
     provider::{
         driver::{Events, FrameDecoder},
         failure,
+        grammar::GrammarTools,
         openai_completions::{
             details,
             messages::REASONING_FIELDS,
@@ -18,7 +19,6 @@ use crate::{
                 calls::Calls,
                 chunk::{Choice, Chunk, Delta, List, Loose},
             },
-            tools::GrammarTools,
         },
     },
     stream::{ResponseInfo, StreamEvent},

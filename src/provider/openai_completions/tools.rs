@@ -1,7 +1,5 @@
 //! Tools as this API declares them.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -12,32 +10,6 @@ use crate::{
         openai_completions::compat::Compat,
     },
 };
-
-/// Grammar tools by name: the property that their one text is kept under.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct GrammarTools {
-    properties: HashMap<String, String>,
-}
-
-impl GrammarTools {
-    /// The grammar tools among `tools`, if the server knows such.
-    pub(super) fn among(tools: &[ToolDeclaration], compat: &Compat) -> Result<GrammarTools, Error> {
-        let mut properties = HashMap::new();
-        if compat.supports_grammar_tools {
-            for tool in tools {
-                if let Some(Grammar { property, .. }) = constraint::grammar(tool)? {
-                    properties.insert(tool.name.clone(), property);
-                }
-            }
-        }
-        Ok(GrammarTools { properties })
-    }
-
-    /// The property of a grammar tool's text; `None` for any other tool.
-    pub(super) fn property(&self, tool: &str) -> Option<&str> {
-        self.properties.get(tool).map(String::as_str)
-    }
-}
 
 /// The declarations of some tools.
 pub(super) fn declare(tools: &[ToolDeclaration], compat: &Compat) -> Result<Vec<Value>, Error> {

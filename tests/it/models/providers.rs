@@ -9,9 +9,11 @@ use steerage::{Models, StreamOptions, models::KeySource};
 use super::{Internet, ask};
 
 /// The wire APIs that are there, and what every body of theirs has.
-const APIS: [(&str, &[&str]); 2] = [
+const APIS: [(&str, &[&str]); 4] = [
     ("anthropic-messages", &["model", "messages", "max_tokens", "stream"]),
+    ("azure-openai-responses", &["model", "input", "stream", "store"]),
     ("openai-completions", &["model", "messages", "stream"]),
+    ("openai-responses", &["model", "input", "stream", "store"]),
 ];
 
 const KEY: &str = "key-of-the-test";
@@ -22,9 +24,11 @@ fn variables(models: &Models, provider: &str) -> Vec<(String, String)> {
         panic!("{provider} takes its key from a variable");
     };
     let mut variables = vec![(names.last().unwrap().clone(), KEY.to_owned())];
-    for (name, value) in
-        [("CLOUDFLARE_ACCOUNT_ID", "account"), ("CLOUDFLARE_GATEWAY_ID", "gateway")]
-    {
+    for (name, value) in [
+        ("CLOUDFLARE_ACCOUNT_ID", "account"),
+        ("CLOUDFLARE_GATEWAY_ID", "gateway"),
+        ("AZURE_OPENAI_RESOURCE_NAME", "resource"),
+    ] {
         variables.push((name.to_owned(), value.to_owned()));
     }
     variables
@@ -41,7 +45,8 @@ fn each_provider_is_asked_at_its_address_with_its_key() {
             let Some((api, fields)) = APIS.iter().find(|(api, _)| *api == model.api) else {
                 continue;
             };
-            if model.base_url.is_empty() || !apis.insert(*api) {
+            let has_address = !model.base_url.is_empty() || *api == "azure-openai-responses";
+            if !has_address || !apis.insert(*api) {
                 continue;
             }
             let env = variables(&models, &provider);

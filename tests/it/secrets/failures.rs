@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use steerage::{
     AbortSignal, Agent, AgentEvent, AgentOptions, Clock, Message, Model, StreamEvent, StreamFn,
     StreamOptions, StreamRequest,
-    provider::{
-        ProviderOptions, anthropic::AnthropicMessages, openai_completions::OpenAiCompletions,
-    },
+    provider::ProviderOptions,
     testing::server::{End, Framing, Response, Server},
 };
 
 use super::*;
+use crate::apis;
 
 /// Never waits.
 #[derive(Debug)]
@@ -22,12 +21,6 @@ impl Clock for Hurried {
     fn sleep(&self, _: Duration, signal: &AbortSignal) -> bool {
         signal.is_aborted()
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Api {
-    Chat,
-    Anthropic,
 }
 
 /// Where a host puts its key.
@@ -57,13 +50,9 @@ struct Asking {
     options: StreamOptions,
 }
 
-fn asking(api: Api, place: Place, url: &str) -> Asking {
-    let name = match api {
-        Api::Chat => "openai-completions",
-        Api::Anthropic => "anthropic-messages",
-    };
+fn asking(api: &str, place: Place, url: &str) -> Asking {
     let mut model =
-        Model { api: name.into(), provider: "p".into(), ..Model::openai_compatible("m", url) };
+        Model { api: api.into(), provider: "p".into(), ..Model::openai_compatible("m", url) };
     let mut options = StreamOptions { max_retries: Some(1), ..StreamOptions::default() };
     let mut provider = ProviderOptions { clock: Arc::new(Hurried), ..ProviderOptions::default() };
     match place {
@@ -78,20 +67,17 @@ fn asking(api: Api, place: Place, url: &str) -> Asking {
             model.base_url = url.replace("://", &format!("://user:{}@", encoded()));
         }
     }
-    let provider: Arc<dyn StreamFn> = match api {
-        Api::Chat => Arc::new(OpenAiCompletions::new(provider)),
-        Api::Anthropic => Arc::new(AnthropicMessages::new(provider)),
-    };
+    let provider = apis::stream_fn(api, provider);
     Asking { provider, model, options }
 }
 
 /// Asks a server that answers all requests in the same way, alone and through an agent, and looks at all that is told.
 #[track_caller]
-fn check_at(api: Api, place: Place, what: &str, response: &Response) {
+fn check_at(api: &str, place: Place, what: &str, response: &Response) {
     drop(log().lock());
     let response = response.clone();
     let server = Server::answering(move |_| response.clone()).unwrap();
-    let what = format!("{what} ({api:?}, {place:?})");
+    let what = format!("{what} ({api}, {place:?})");
     check_asking(&what, asking(api, place, &server.url()));
 }
 
@@ -128,7 +114,7 @@ fn check_asking(what: &str, asking: Asking) {
 
 #[track_caller]
 fn check(what: &str, response: Response) {
-    for api in [Api::Chat, Api::Anthropic] {
+    for api in apis::ALL {
         check_at(api, Place::Option, what, &response);
     }
 }
@@ -136,7 +122,7 @@ fn check(what: &str, response: Response) {
 #[test]
 fn wherever_it_stands_it_is_taken_out() {
     let error = json!({"error": {"message": echo(), "code": KEY}});
-    for api in [Api::Chat, Api::Anthropic] {
+    for api in apis::ALL {
         for place in PLACES {
             check_at(api, place, "a refusal", &Response::json(401, error.to_string()));
             check_at(api, place, "an error frame", &events(format!("data: {error}\n\n")));
@@ -243,6 +229,13 @@ fn streams_that_fail_do_not_show_it() {
         check("a broken event", events(format!("event: {name}\ndata: {{\"{KEY}\n\n")));
         check("a text for an event", events(format!("event: {name}\ndata: \"{KEY}\"\n\n")));
     }
+    for name in ["response.created", "response.output_item.done", "response.failed", "error"] {
+        let broken = json!({"type": name, "response": KEY, "item": KEY, "error": {"message": echo(), "code": KEY}});
+        check("an event of responses", events(format!("event: {name}\ndata: {broken}\n\n")));
+        let nested = json!({"type": name, "response": {"id": KEY, "status": KEY,
+            "error": {"message": echo(), "code": KEY}, "incomplete_details": {"reason": KEY}}});
+        check("a response that failed", events(format!("event: {name}\ndata: {nested}\n\n")));
+    }
     check("text in place of numbers", events(format!("data: {{\"choices\":\"{KEY}\"}}\n\n")));
     check("text in place of a list", events(format!("data: {{\"choices\":[\"{KEY}\"]}}\n\n")));
     check(
@@ -292,7 +285,7 @@ fn the_note_of_a_second_try_does_not_show_it() {
 #[test]
 fn addresses_that_are_none_do_not_show_it() {
     drop(log().lock());
-    for api in [Api::Chat, Api::Anthropic] {
+    for api in apis::ALL {
         for url in [
             format!("host.example?api-key={KEY}"),
             format!("ftp://host.example/?api-key={KEY}"),
@@ -317,7 +310,7 @@ fn addresses_that_are_none_do_not_show_it() {
 #[test]
 fn keys_that_cannot_be_sent_are_not_shown() {
     drop(log().lock());
-    for api in [Api::Chat, Api::Anthropic] {
+    for api in apis::ALL {
         for end in ["\n", "\r\nx: y", "\0", "\u{e9}", " "] {
             let mut asking = asking(api, Place::Option, "http://127.0.0.1:1");
             asking.options.api_key = Some(format!("{KEY}{end}").into());

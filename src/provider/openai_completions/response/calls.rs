@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use crate::{
     error::{Error, ErrorKind},
@@ -10,10 +10,8 @@ use crate::{
     partial_json::parse_arguments,
     provider::{
         driver::Events,
-        openai_completions::{
-            response::chunk::{CallDelta, Object},
-            tools::GrammarTools,
-        },
+        grammar::{GrammarText, GrammarTools},
+        openai_completions::response::chunk::{CallDelta, Object},
     },
     stream::StreamEvent,
 };
@@ -40,13 +38,6 @@ struct OpenCall {
     /// The argument text of a call whose beginning was told without an id or a name: its end tells the whole call.
     late: Option<String>,
     grammar: Option<GrammarText>,
-}
-
-/// The text of a grammar tool on its way to become JSON.
-#[derive(Debug)]
-struct GrammarText {
-    property: String,
-    is_open: bool,
 }
 
 impl Calls {
@@ -90,8 +81,8 @@ impl Calls {
     /// Ends the call of a block.
     pub(super) fn end(&mut self, block: usize, events: &mut Events) {
         let Some(call) = self.list.iter().position(|call| call.block == block) else { return };
-        if let Some(grammar) = &self.list[call].grammar {
-            let rest = if grammar.is_open { "\"}".to_owned() } else { opening(grammar) + "\"}" };
+        if let Some(grammar) = &mut self.list[call].grammar {
+            let rest = grammar.close();
             self.push_delta(call, rest, events);
         }
         let OpenCall { id, name, late, .. } = &mut self.list[call];
@@ -180,16 +171,10 @@ impl Calls {
 
     fn grammar_delta(&mut self, call: usize, input: &str) -> String {
         let open = &mut self.list[call];
-        let grammar = open.grammar.get_or_insert_with(|| GrammarText {
-            property: self.grammar_tools.property(&open.name).unwrap_or("input").to_owned(),
-            is_open: false,
+        let grammar = open.grammar.get_or_insert_with(|| {
+            GrammarText::new(self.grammar_tools.property(&open.name).unwrap_or("input"))
         });
-        if input.is_empty() {
-            return String::new();
-        }
-        let begins = !std::mem::replace(&mut grammar.is_open, true);
-        let text = escaped(input);
-        if begins { opening(grammar) + &text } else { text }
+        grammar.push(input)
     }
 
     fn push_delta(&mut self, call: usize, delta: String, events: &mut Events) {
@@ -205,17 +190,6 @@ fn piece_name<'a>(piece: &'a CallDelta<'_>) -> &'a str {
     let function = piece.function.get().map_or("", |function| function.name.text());
     let custom = piece.custom.get().map_or("", |custom| custom.name.text());
     if function.is_empty() { custom } else { function }
-}
-
-/// The JSON before the text of a grammar tool.
-fn opening(grammar: &GrammarText) -> String {
-    format!("{{\"{}\":\"", escaped(&grammar.property))
-}
-
-/// The text as it stands between the quotes of a JSON string.
-fn escaped(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn whole_call(id: &str, name: &str, text: &str) -> ToolCall {

@@ -70,6 +70,8 @@ fn options(given: &Map<String, Value>, is_native: bool) -> StreamOptions {
                     .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()))
                     .collect();
             }
+            // The neutral options have no names of one vendor.
+            _ if !is_native && name.starts_with("azure") => (),
             _ if is_native => _ = native.insert(name.clone(), value.clone()),
             "reasoning" => options.reasoning = Some(from_json(value)),
             "thinkingBudgets" => options.thinking_budgets = Some(from_json(value)),

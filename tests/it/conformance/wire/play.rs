@@ -8,11 +8,8 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use steerage::{
-    AbortController, LiveMessage, StreamEvent, StreamFn, StreamRequest,
-    provider::{
-        HttpClient, ProviderOptions, add_vendor_headers, anthropic::AnthropicMessages,
-        openai_completions::OpenAiCompletions,
-    },
+    AbortController, LiveMessage, StreamEvent, StreamRequest,
+    provider::{HttpClient, ProviderOptions, add_vendor_headers},
     testing::{
         clock::RecordingClock,
         server::{Request, Response, Server},
@@ -20,6 +17,7 @@ use steerage::{
 };
 
 use super::{compare, parse};
+use crate::apis;
 
 /// What came of one call.
 pub(super) struct Played {
@@ -172,7 +170,7 @@ impl Call {
         controller: &AbortController,
     ) -> (Vec<Value>, Map<String, Value>) {
         let model = request.model.clone();
-        let function = stream_fn(&model.api, provider);
+        let function = apis::stream_fn(&model.api, provider);
         let live = LiveMessage::of(&model);
         let stream = function.stream(request, &controller.signal());
         let stream =
@@ -200,14 +198,6 @@ impl Call {
         }
         let message = serde_json::to_value(live.snapshot()).unwrap();
         (events, message.as_object().unwrap().clone())
-    }
-}
-
-fn stream_fn(api: &str, provider: ProviderOptions) -> Box<dyn StreamFn> {
-    match api {
-        "anthropic-messages" => Box::new(AnthropicMessages::new(provider)),
-        "openai-completions" => Box::new(OpenAiCompletions::new(provider)),
-        other => panic!("no stream function for the API {other}"),
     }
 }
 

@@ -12,7 +12,7 @@ const FIRST_HALF: u16 = 0xd800;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Puts a mark in the place of each half that stands alone in the strings of `json`.
-pub(super) fn mark(json: &str) -> Cow<'_, str> {
+pub(crate) fn mark(json: &str) -> Cow<'_, str> {
     let mut marked = String::new();
     let mut copied = 0;
     let mut at = 0;
@@ -40,7 +40,7 @@ pub(super) fn mark(json: &str) -> Cow<'_, str> {
 
 /// Joins the half that waits with the beginning of `text`, and keeps back a half at its end. Halves without another
 /// one are replaced.
-pub(super) fn join(waiting: &mut Option<u16>, text: &str) -> String {
+pub(crate) fn join(waiting: &mut Option<u16>, text: &str) -> String {
     let mut joined = String::with_capacity(text.len() + 4);
     for it in text.chars() {
         let half = half_of(it);
