@@ -1,5 +1,5 @@
 //! The Responses API of Azure OpenAI (<https://learn.microsoft.com/azure/ai-foundry/openai/how-to/responses>): OpenAI's
-//! bodies and events ([`openai_responses`](crate::provider::openai_responses)) at an address of one's own.
+//! bodies and events ([`openai_responses`]) at an address of one's own.
 //!
 //! # Address
 //!
@@ -13,7 +13,7 @@
 //!
 //! # Flags and options
 //!
-//! Those of [`openai_responses`](crate::provider::openai_responses), where `supportsStrictMode` is true unless it is said
+//! Those of [`openai_responses`], where `supportsStrictMode` is true unless it is said
 //! otherwise, and nothing is said of cache retention, sessions and tiers of service.
 //! [`StreamOptions::native`](crate::StreamOptions::native) takes the options above besides.
 

@@ -103,7 +103,10 @@ fn with_changing_tools() -> Value {
 #[test]
 fn changes_of_tools_are_told_where_they_appear() {
     let compat = json!({"supportsMidConvoSystemMessages": true, "supportsAdditionalTools": true});
-    check(json!({"compat": compat}), with_changing_tools(), expect![[r#"
+    check(
+        json!({"compat": compat}),
+        with_changing_tools(),
+        expect![[r#"
         {"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"a","description":"","parameters":{"type":"object"}},{"type":"function","name":"b","description":"","parameters":{"type":"object"}}]}
         {"role":"developer","content":"S"}
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
@@ -115,7 +118,8 @@ fn changes_of_tools_are_told_where_they_appear() {
         {"role":"developer","content":"The tools that follow come on top of those before them; one whose name is known replaces that one."}
         {"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"a","description":"","parameters":{"type":"object"}}]}
         tools: null
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -137,33 +141,45 @@ fn new_tools_are_told_as_what_a_search_found() {
             tools: [{"type":"function","name":"a","description":"","parameters":{"type":"object"}}]
         "#]],
     );
-    check(json!({"compat": compat}), with_changing_tools(), expect![[r#"
+    check(
+        json!({"compat": compat}),
+        with_changing_tools(),
+        expect![[r#"
         {"role":"developer","content":"S"}
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
         {"role":"developer","content":"T"}
         {"role":"user","content":[{"type":"input_text","text":"two"}]}
         {"role":"user","content":[{"type":"input_text","text":"three"}]}
         tools: [{"type":"function","name":"b","description":"","parameters":{"type":"object"}},{"type":"function","name":"c","description":"","parameters":{"type":"object"}},{"type":"function","name":"a","description":"","parameters":{"type":"object"}}]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn without_flags_all_system_messages_are_one() {
-    check(json!({"reasoning": false}), with_changing_tools(), expect![[r#"
+    check(
+        json!({"reasoning": false}),
+        with_changing_tools(),
+        expect![[r#"
         {"role":"system","content":"S\n\nT"}
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
         {"role":"user","content":[{"type":"input_text","text":"two"}]}
         {"role":"user","content":[{"type":"input_text","text":"three"}]}
         tools: [{"type":"function","name":"b","description":"","parameters":{"type":"object"}},{"type":"function","name":"c","description":"","parameters":{"type":"object"}},{"type":"function","name":"a","description":"","parameters":{"type":"object"}}]
-    "#]]);
+    "#]],
+    );
     let compat = json!({"supportsAdditionalTools": true, "supportsToolSearch": true});
-    check(json!({"compat": compat}), with_changing_tools(), expect![[r#"
+    check(
+        json!({"compat": compat}),
+        with_changing_tools(),
+        expect![[r#"
         {"role":"developer","content":"S\n\nT"}
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
         {"role":"user","content":[{"type":"input_text","text":"two"}]}
         {"role":"user","content":[{"type":"input_text","text":"three"}]}
         tools: [{"type":"function","name":"b","description":"","parameters":{"type":"object"}},{"type":"function","name":"c","description":"","parameters":{"type":"object"}},{"type":"function","name":"a","description":"","parameters":{"type":"object"}}]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -220,7 +236,10 @@ fn ids_have_the_form_that_the_provider_takes() {
         result("toolu.1/2|x_"),
         result("___"),
     ]);
-    check(json!({}), history.clone(), expect![[r#"
+    check(
+        json!({}),
+        history.clone(),
+        expect![[r#"
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
         {"type":"function_call","call_id":"toolu_1_2","name":"look","arguments":"{}"}
         {"type":"function_call","call_id":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","name":"look","arguments":"{}"}
@@ -233,8 +252,12 @@ fn ids_have_the_form_that_the_provider_takes() {
         {"type":"function_call_output","call_id":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_6f09b944","output":"No result was recorded for this call. It may have run or not."}
         {"type":"function_call_output","call_id":"c","output":"No result was recorded for this call. It may have run or not."}
         tools: null
-    "#]]);
-    check(json!({"provider": "custom"}), history, expect![[r#"
+    "#]],
+    );
+    check(
+        json!({"provider": "custom"}),
+        history,
+        expect![[r#"
         {"role":"user","content":[{"type":"input_text","text":"one"}]}
         {"type":"function_call","call_id":"toolu_1_2_x","name":"look","arguments":"{}"}
         {"type":"function_call","call_id":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","name":"look","arguments":"{}"}
@@ -247,7 +270,12 @@ fn ids_have_the_form_that_the_provider_takes() {
         {"type":"function_call_output","call_id":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_6f09b944","output":"No result was recorded for this call. It may have run or not."}
         {"type":"function_call_output","call_id":"c_a","output":"No result was recorded for this call. It may have run or not."}
         tools: null
-    "#]]);
+    "#]],
+    );
+}
+
+#[test]
+fn texts_go_back_under_the_ids_that_they_had() {
     check(
         json!({}),
         json!([
