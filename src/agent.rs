@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod core;
+mod delivery;
 mod listeners;
 mod observers;
 mod options;

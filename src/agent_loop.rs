@@ -61,9 +61,22 @@ pub trait EventSink {
         self.emit_updates(events)
     }
 
+    /// Takes an event after which the loop runs nothing of anybody else's until it [`settle`](EventSink::settle)s or tells
+    /// the next one, so that the two may be handed over together.
+    fn post(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self.emit(event)
+    }
+
     /// Waits until what was posted is handled.
     fn settle(&mut self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Waits until what was posted is handled, and tells these events as well, each while nobody has aborted or stopped the
+    /// run in the one before. Returns how many of them were told; the loop decides anew about the others.
+    fn predict(&mut self, events: Vec<AgentEvent>) -> Result<usize, Error> {
+        drop(events);
+        self.settle().map(|()| 0)
     }
 }
 

@@ -11,9 +11,8 @@ use std::{
 use crossbeam_channel::Sender;
 
 use crate::{
-    abort::{AbortController, AbortSignal},
     agent::{
-        listeners::{Delivery, Listener},
+        listeners::Listener,
         observers::Observer,
         options::{AgentOptions, QueueMode},
         queue::Queue,
@@ -21,13 +20,12 @@ use crate::{
         worker::Job,
     },
     agent_loop::MessageQueue,
-    error::Error,
     event::AgentEvent,
     message::Message,
     model::Model,
     stream::{LiveMessage, RequestMemo},
     thread::{
-        Home, lineage,
+        Home,
         lock::{Condvar, Mutex},
     },
 };
@@ -57,14 +55,10 @@ pub(super) struct State {
     pub(super) worker: Option<(Home, Sender<Job>)>,
     /// In the order of their ids.
     listeners: Vec<Arc<Listener>>,
+    /// How often a listener came or went.
+    pub(super) listener_changes: u64,
     observers: Vec<Arc<Observer>>,
     next_id: u64,
-}
-
-/// Events that a listener is at work on.
-pub(super) struct Posted {
-    listener: Arc<Listener>,
-    events: Arc<[AgentEvent]>,
 }
 
 /// The message that is being added.
@@ -98,6 +92,7 @@ impl Core {
             active: None,
             worker: None,
             listeners: Vec::new(),
+            listener_changes: 0,
             observers: Vec::new(),
             next_id: 0,
         };
@@ -109,84 +104,11 @@ impl Core {
         })
     }
 
-    /// Reduces events into the state, then tells the observers and each listener, one after another.
-    pub(super) fn tell(
-        &self,
-        events: Arc<[AgentEvent]>,
-        signal: &AbortSignal,
-    ) -> Result<(), Error> {
-        match self.begin(events, signal, None) {
-            Some(posted) => self.settle(posted, signal),
-            None => Ok(()),
-        }
-    }
-
-    /// Reduces events into the state, tells the observers, and hands them to the first listener without waiting for it.
-    pub(super) fn begin(
-        &self,
-        events: Arc<[AgentEvent]>,
-        signal: &AbortSignal,
-        interrupt: Option<&AbortController>,
-    ) -> Option<Posted> {
-        let (observers, first) = {
-            let mut state = self.state.lock();
-            for event in &*events {
-                state.apply(event);
-            }
-            (state.observers.clone(), state.listeners.first().cloned())
-        };
-        self.tell_observers(&observers, &events);
-        self.post(first?, events, signal, interrupt)
-    }
-
-    /// Waits for the listener that has the events, then tells the ones after it.
-    pub(super) fn settle(&self, posted: Posted, signal: &AbortSignal) -> Result<(), Error> {
-        let mut posted = Some(posted);
-        while let Some(Posted { listener, events }) = posted {
-            listener.settle()?;
-            let next = self.after(&listener);
-            posted = next.and_then(|next| self.post(next, events, signal, None));
-        }
-        Ok(())
-    }
-
-    /// Hands events to a listener, or to the first after it that takes them.
-    fn post(
-        &self,
-        listener: Arc<Listener>,
-        events: Arc<[AgentEvent]>,
-        signal: &AbortSignal,
-        interrupt: Option<&AbortController>,
-    ) -> Option<Posted> {
-        let mut next = Some(listener);
-        while let Some(listener) = next {
-            let delivery = Delivery {
-                events: events.clone(),
-                signal: signal.clone(),
-                line: lineage::current(),
-                interrupt: interrupt.cloned(),
-            };
-            if listener.post(delivery) {
-                return Some(Posted { listener, events });
-            }
-            next = self.after(&listener);
-        }
-        None
-    }
-
     /// The next listener. Looked up anew each time: a listener may subscribe and unsubscribe others, which counts for this
     /// event already.
-    fn after(&self, listener: &Listener) -> Option<Arc<Listener>> {
+    pub(super) fn after(&self, listener: &Listener) -> Option<Arc<Listener>> {
         let state = self.state.lock();
         state.listeners.iter().find(|it| it.id > listener.id).cloned()
-    }
-
-    fn tell_observers(&self, observers: &[Arc<Observer>], events: &Arc<[AgentEvent]>) {
-        for observer in observers {
-            if !observer.push(events) {
-                self.state.lock().observers.retain(|it| !Arc::ptr_eq(it, observer));
-            }
-        }
     }
 
     pub(super) fn add_listener(&self, start: impl FnOnce(u64) -> Arc<Listener>) -> Arc<Listener> {
@@ -195,12 +117,14 @@ impl Core {
         let mut state = self.state.lock();
         let place = state.listeners.partition_point(|it| it.id < id);
         state.listeners.insert(place, listener.clone());
+        state.listener_changes += 1;
         listener
     }
 
     pub(super) fn remove_listener(&self, id: u64) {
         let removed = {
             let mut state = self.state.lock();
+            state.listener_changes += 1;
             let place = state.listeners.iter().position(|it| it.id == id);
             place.map(|place| state.listeners.remove(place))
         };
@@ -210,6 +134,10 @@ impl Core {
     pub(super) fn add_observer(&self, observer: Observer) {
         self.state.lock().observers.push(Arc::new(observer));
     }
+
+    pub(super) fn remove_observer(&self, observer: &Arc<Observer>) {
+        self.state.lock().observers.retain(|it| !Arc::ptr_eq(it, observer));
+    }
 }
 
 impl State {
@@ -218,8 +146,22 @@ impl State {
         self.next_id
     }
 
+    pub(super) fn first_listener(&self) -> Option<&Arc<Listener>> {
+        self.listeners.first()
+    }
+
+    /// The listener, if there is one and no other.
+    pub(super) fn only_listener(&self) -> Option<&Arc<Listener>> {
+        let [only] = self.listeners.as_slice() else { return None };
+        Some(only)
+    }
+
+    pub(super) fn observers(&self) -> &[Arc<Observer>] {
+        &self.observers
+    }
+
     /// The only place where a run changes the state.
-    fn apply(&mut self, event: &AgentEvent) {
+    pub(super) fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::MessageStart { message } => {
                 self.streaming = Some(Streaming::Whole(message.clone()));

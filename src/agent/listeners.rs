@@ -9,8 +9,11 @@ use std::{
 };
 
 use crate::{
-    abort::{AbortController, AbortSignal},
-    agent::core::Core,
+    abort::AbortSignal,
+    agent::{
+        core::Core,
+        delivery::{Delivery, stride},
+    },
     agent_loop::guard,
     error::{Error, ErrorKind},
     event::AgentEvent,
@@ -38,26 +41,18 @@ pub(super) struct Listener {
     active: Arc<AtomicBool>,
     /// One delivery at a time: the run waits for its answer before the next.
     deliveries: Sender<Delivery>,
-    answers: Receiver<Result<(), Error>>,
+    /// Up to where the events of the delivery were handled.
+    answers: Receiver<Result<usize, Error>>,
     home: Home,
     /// Whether its thread could be started.
     started: bool,
-}
-
-/// Events on their way to a listener.
-pub(super) struct Delivery {
-    pub(super) events: Arc<[AgentEvent]>,
-    pub(super) signal: AbortSignal,
-    pub(super) line: Option<Arc<lineage::Lineage>>,
-    /// Fired when the listener fails, for a run that does not wait for the answer at once.
-    pub(super) interrupt: Option<AbortController>,
 }
 
 /// The thread's side of a listener.
 struct Actor<F> {
     active: Arc<AtomicBool>,
     deliveries: Receiver<Delivery>,
-    answers: Sender<Result<(), Error>>,
+    answers: Sender<Result<usize, Error>>,
     callback: F,
 }
 
@@ -115,6 +110,11 @@ impl Listener {
         is_active && (self.missing().is_some() || self.deliveries.send(delivery).is_ok())
     }
 
+    /// Whether it has a thread that can take events.
+    pub(super) fn is_there(&self) -> bool {
+        self.missing().is_none()
+    }
+
     /// Why there is no thread that could take events. It must not look as if all was told.
     fn missing(&self) -> Option<&'static str> {
         if !self.started {
@@ -125,13 +125,13 @@ impl Listener {
         )
     }
 
-    /// Waits until the listener is done with what was posted.
-    pub(super) fn settle(&self) -> Result<(), Error> {
+    /// Waits until the listener is done with what was posted; says up to where it came, if it is still there.
+    pub(super) fn settle(&self) -> Result<Option<usize>, Error> {
         if let Some(why) = self.missing() {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         // A thread that is gone has dropped its sender, which settles the delivery.
-        self.answers.recv().unwrap_or(Ok(()))
+        self.answers.recv().map_or(Ok(None), |answer| answer.map(Some))
     }
 }
 
@@ -153,15 +153,28 @@ where
         }
     }
 
-    fn handle(&mut self, delivery: &Delivery) -> Result<(), Error> {
+    /// Returns up to where the events were handled.
+    fn handle(&mut self, delivery: &Delivery) -> Result<usize, Error> {
         let _entered = lineage::enter(delivery.line.clone());
-        for event in &*delivery.events {
-            if !self.active.load(Ordering::Acquire) {
-                return Ok(());
+        let Delivery { events, range, steps, .. } = delivery;
+        let mut at = range.start;
+        while at < range.end {
+            let step = at..steps.as_ref().map_or(range.end, |_| stride(events, &(at..range.end)));
+            let is_active = || self.active.load(Ordering::Acquire);
+            if let Some(steps) = steps
+                && !(is_active() && steps.enter(events, &step, at == range.start))
+            {
+                break;
             }
-            guard(|| (self.callback)(event, &delivery.signal))?;
+            for event in &events[step.clone()] {
+                if !self.active.load(Ordering::Acquire) {
+                    return Ok(step.end);
+                }
+                guard(|| (self.callback)(event, &delivery.signal))?;
+            }
+            at = step.end;
         }
-        Ok(())
+        Ok(at)
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, unbounded};
 
 use crate::{
-    abort::{AbortController, AbortSignal},
+    abort::AbortController,
     agent::{
-        core::{Core, Posted},
+        core::Core,
+        delivery::{Course, Posted},
         run::{RunOutcome, RunState},
     },
     agent_loop::{EventSink, LoopConfig, LoopContext, RunStart, Surroundings, run_loop},
@@ -64,7 +65,8 @@ impl Job {
         let Job { core, run, start, context, config, line } = self;
         let _entered = lineage::enter(Some(line));
         let signal = run.signal();
-        let mut sink = Sink { core: &core, signal: &signal, posted: None };
+        let course = Course { signal: signal.clone(), stop: run.stop.clone() };
+        let mut sink = Sink { core: &core, course, ahead: Vec::new(), posted: None };
         let surroundings = Surroundings { signal: &signal, sink: &mut sink };
         let outcome = match run_loop(start, context, &config, surroundings) {
             Ok(result) => RunOutcome::of(result),
@@ -97,7 +99,7 @@ impl Core {
 
 /// Closes a run that broke: a message of the agent's own says why.
 fn close_broken(sink: &mut Sink<'_>, model: &Model, error: &Error) -> RunOutcome {
-    let aborted = sink.signal.is_aborted();
+    let aborted = sink.course.signal.is_aborted();
     let message = Arc::new(Message::Assistant(AssistantMessage {
         content: vec![AssistantContent::text("")],
         api: model.api.clone(),
@@ -125,18 +127,28 @@ fn close_broken(sink: &mut Sink<'_>, model: &Model, error: &Error) -> RunOutcome
 }
 
 struct Sink<'a> {
-    core: &'a Core,
-    signal: &'a AbortSignal,
+    core: &'a Arc<Core>,
+    course: Course,
+    /// Events that nobody was told of yet.
+    ahead: Vec<AgentEvent>,
+    /// Events that come before them, which a listener is at work on.
     posted: Option<Posted>,
 }
 
 impl EventSink for Sink<'_> {
     fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
-        self.core.tell(Arc::from([event]), self.signal)
+        self.ahead.push(event);
+        self.settle()
     }
 
     fn emit_updates(&mut self, events: Vec<AgentEvent>) -> Result<(), Error> {
-        self.core.tell(Arc::from(events), self.signal)
+        self.ahead.extend(events);
+        self.settle()
+    }
+
+    fn post(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self.ahead.push(event);
+        Ok(())
     }
 
     fn post_updates(
@@ -144,13 +156,37 @@ impl EventSink for Sink<'_> {
         events: Vec<AgentEvent>,
         interrupt: &AbortController,
     ) -> Result<(), Error> {
-        self.posted = self.core.begin(Arc::from(events), self.signal, Some(interrupt));
+        self.finish_posted()?;
+        self.ahead.extend(events);
+        let events: Arc<[AgentEvent]> = std::mem::take(&mut self.ahead).into();
+        let all = 0..events.len();
+        self.posted = Some(self.core.begin(&events, all, &self.course, Some(interrupt)));
         Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Error> {
+        self.predict(Vec::new()).map(drop)
+    }
+
+    fn predict(&mut self, events: Vec<AgentEvent>) -> Result<usize, Error> {
+        self.finish_posted()?;
+        let sure = self.ahead.len();
+        if self.course.is_free() {
+            self.ahead.extend(events);
+        }
+        if self.ahead.is_empty() {
+            return Ok(0);
+        }
+        let events = std::mem::take(&mut self.ahead).into();
+        let told = self.core.tell(&events, sure, &self.course)?;
+        Ok(told.saturating_sub(sure))
+    }
+}
+
+impl Sink<'_> {
+    fn finish_posted(&mut self) -> Result<(), Error> {
         match self.posted.take() {
-            Some(posted) => self.core.settle(posted, self.signal),
+            Some(posted) => self.core.settle(posted, &self.course),
             None => Ok(()),
         }
     }

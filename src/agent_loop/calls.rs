@@ -146,8 +146,18 @@ impl Run<'_> {
         calls: &[Arc<ToolCall>],
     ) -> Result<Batch, Error> {
         let mut outcomes: Vec<Option<ToolOutcome>> = Vec::new();
-        let mut ready = Vec::new();
-        for call in calls {
+        let mut ready = self.start_ahead(scope, calls)?;
+        outcomes.resize_with(ready.len(), || None);
+        // In the start of the last one the run may have been aborted.
+        if self.signal.is_aborted()
+            && let Some(last) = ready.pop()
+        {
+            let outcome = not_run();
+            self.end_call(&last.call, &outcome)?;
+            outcomes.pop();
+            outcomes.push(Some(outcome));
+        }
+        for call in &calls[outcomes.len()..] {
             self.emit(AgentEvent::ToolExecutionStart { call: call.clone() })?;
             match scope.prepare(site, call, self.signal) {
                 Ok(prepared) => {
@@ -170,6 +180,20 @@ impl Run<'_> {
         self.add_results(calls, &outcomes)
     }
 
+    /// Starts calls together of which it is known that they may run, as far as nobody aborts the run meanwhile; returns
+    /// those that were started.
+    fn start_ahead(
+        &mut self,
+        scope: &CallScope,
+        calls: &[Arc<ToolCall>],
+    ) -> Result<Vec<Prepared>, Error> {
+        let Some(mut ready) = scope.prepare_alone(calls) else { return Ok(Vec::new()) };
+        let start = |call: &Arc<ToolCall>| AgentEvent::ToolExecutionStart { call: call.clone() };
+        let started = self.predict(calls.iter().map(start).collect())?;
+        ready.truncate(started);
+        Ok(ready)
+    }
+
     /// Runs prepared calls at the same time; the outcomes come in the order of the calls, the events as things happen.
     fn execute(
         &mut self,
@@ -187,7 +211,20 @@ impl Run<'_> {
         }
         let mut outcomes: Vec<Option<ToolOutcome>> = (0..count).map(|_| None).collect();
         let mut execution = Execution::start(scope, site, ready, self.signal);
-        while let Some(happening) = execution.next() {
+        loop {
+            let mut happening = execution.try_next();
+            if execution.is_done() && happening.is_none() {
+                break;
+            }
+            // Ends that are there at once are told together, unless a hook has to see each.
+            if (happening.is_none() || scope.hooks.after_tool_call.is_some())
+                && let Err(error) = self.settle()
+            {
+                execution.abandon();
+                return Err(error);
+            }
+            happening = happening.or_else(|| execution.next());
+            let Some(happening) = happening else { break };
             let told = match happening {
                 Happening::Update(index, partial) => {
                     let call = execution.call(index).clone();
@@ -214,7 +251,7 @@ impl Run<'_> {
     }
 
     fn end_call(&mut self, call: &Arc<ToolCall>, outcome: &ToolOutcome) -> Result<(), Error> {
-        self.emit(AgentEvent::ToolExecutionEnd {
+        self.post(AgentEvent::ToolExecutionEnd {
             call: call.clone(),
             result: Arc::new(outcome.result.clone()),
             is_error: outcome.is_error,
@@ -239,6 +276,19 @@ impl Run<'_> {
 }
 
 impl CallScope {
+    /// Prepares calls if none of them is refused and nothing of the host's has a say in that.
+    fn prepare_alone(&self, calls: &[Arc<ToolCall>]) -> Option<Vec<Prepared>> {
+        if self.hooks.before_tool_call.is_some() {
+            return None;
+        }
+        let prepare = |call: &Arc<ToolCall>| {
+            let tool = find(&self.tools, &call.name).filter(|tool| tool.shim().is_none())?;
+            let arguments = check_arguments(tool, call).ok()?;
+            Some(Prepared { call: call.clone(), tool: tool.clone(), arguments })
+        };
+        calls.iter().map(prepare).collect()
+    }
+
     /// Finds the tool, prepares and validates the arguments and asks the host; the outcome of a refused call is the error.
     pub(super) fn prepare(
         &self,

@@ -149,9 +149,33 @@ impl Execution {
         &self.calls[index].arguments
     }
 
+    /// Whether every call has ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.open == 0
+    }
+
     /// Waits for the next update or end; `None` when every call has ended.
     pub(super) fn next(&mut self) -> Option<Happening> {
+        self.pull(true)
+    }
+
+    /// The next update or end, if it is there.
+    pub(super) fn try_next(&mut self) -> Option<Happening> {
+        self.pull(false)
+    }
+
+    fn pull(&mut self, waits: bool) -> Option<Happening> {
         while self.open > 0 {
+            if let Some(index) = self.never_to_run() {
+                return Some(self.settle(index, not_run()));
+            }
+            if let Some((index, outcome)) = self.overdue() {
+                self.pool.replace_threads();
+                return Some(self.settle(index, outcome));
+            }
+            if !waits && !self.reports.has_some() {
+                break;
+            }
             self.relieve();
             match self.reports.recv_until(self.next_deadline()) {
                 Ok(Report::Update(index, partial)) if !self.calls[index].settled => {
@@ -169,13 +193,6 @@ impl Execution {
                     self.abandon_at = timer::after(self.grace);
                 }
                 Err(_) => (),
-            }
-            if let Some(index) = self.never_to_run() {
-                return Some(self.settle(index, not_run()));
-            }
-            if let Some((index, outcome)) = self.overdue() {
-                self.pool.replace_threads();
-                return Some(self.settle(index, outcome));
             }
         }
         None

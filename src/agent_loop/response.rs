@@ -20,12 +20,12 @@ const LONGEST_BATCH: usize = 256;
 struct Reading<'a> {
     live: &'a LiveMessage,
     interrupt: &'a AbortController,
-    /// Updates that the listeners have not been told of.
+    /// The start and updates that the listeners have not been told of.
     batch: Vec<AgentEvent>,
 }
 
 impl Run<'_> {
-    /// Asks the model once and returns its finished message, which stands in the context then.
+    /// Asks the model once and returns its finished message, which stands in the context then. Its end is announced later.
     ///
     /// After an abort nothing is asked: the message says that it was aborted.
     pub(super) fn respond(&mut self) -> Result<Arc<Message>, Error> {
@@ -57,15 +57,16 @@ impl Run<'_> {
         let level = self.config.thinking_level;
         let message = live.finish(|message| message.thinking_level = Some(level));
         if !started {
-            self.emit(AgentEvent::MessageStart { message: message.clone() })?;
+            self.post(AgentEvent::MessageStart { message: message.clone() })?;
         }
         self.keep(message.clone());
-        self.emit(AgentEvent::MessageEnd { message: message.clone() })?;
+        self.post(AgentEvent::MessageEnd { message: message.clone() })?;
         Ok(message)
     }
 
     /// Runs the hooks that make a request; `None` after an abort.
     fn prepare(&mut self) -> Result<Option<StreamRequest>, Error> {
+        self.settle()?;
         let signal = self.signal;
         let hooks = self.config.hooks.clone();
         if signal.is_aborted() {
@@ -120,7 +121,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         loop {
             let next = thread::catch(|| stream.next());
-            self.with_sink(|sink| sink.settle())?;
+            self.settle()?;
             // The signal comes before the result: what was read while it fired is not acted on.
             if self.signal.is_aborted() {
                 return Ok(());
@@ -138,7 +139,12 @@ impl Run<'_> {
                 StreamEvent::Start if !*started => {
                     *started = true;
                     let message = Arc::new(Message::Assistant(reading.live.snapshot()));
-                    self.emit(AgentEvent::MessageStart { message })?;
+                    let start = AgentEvent::MessageStart { message };
+                    if stream.may_read_ahead() {
+                        reading.batch.push(start);
+                    } else {
+                        self.emit(start)?;
+                    }
                 }
                 event if event.is_terminal() => return self.flush(reading),
                 event if *started && event.is_update() => {

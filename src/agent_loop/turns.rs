@@ -66,20 +66,25 @@ impl<'a> Run<'a> {
             .map(|message| Pending { message, queue: queue.clone() })
             .collect();
         let continues = prompts.is_empty();
-        self.emit(AgentEvent::AgentStart)?;
-        self.emit(AgentEvent::TurnStart)?;
+        self.post(AgentEvent::AgentStart)?;
+        self.post(AgentEvent::TurnStart)?;
         if !continues {
             self.add(&prompts)?;
         }
+        self.settle()?;
         let mut pending = if start.skip_first_poll { Vec::new() } else { self.poll_steering()? };
         let mut last: Option<TurnRecord> = None;
+        // Whether the next turn was announced together with the end of the one before.
+        let mut is_begun = false;
         let end = loop {
             if let Some(last) = last.take() {
                 let mut prepared = self.prepare_next_turn(&last)?;
                 if pending.is_empty() {
                     pending = self.poll_steering()?;
                 }
-                self.emit(AgentEvent::TurnStart)?;
+                if !is_begun {
+                    self.emit(AgentEvent::TurnStart)?;
+                }
                 prepared.append(&mut pending);
                 pending = prepared;
             }
@@ -88,14 +93,11 @@ impl<'a> Run<'a> {
             let failed =
                 matches!(stop_reason(&turn.message), StopReason::Error | StopReason::Aborted);
             let decision = self.finish_turn(&turn)?;
-            self.emit(AgentEvent::TurnEnd {
-                message: turn.message.clone(),
-                tool_results: turn.results.clone(),
-            })?;
+            is_begun = self.end_turn(&turn, decision)?;
             if failed {
                 break LoopEnd::Natural;
             }
-            if decision == TurnDecision::End || self.config.stop.is_asked() {
+            if !is_begun && (decision == TurnDecision::End || self.config.stop.is_asked()) {
                 break LoopEnd::Stopped;
             }
             pending = self.poll_steering()?;
@@ -105,7 +107,7 @@ impl<'a> Run<'a> {
                     break LoopEnd::Natural;
                 }
             }
-            if self.config.max_requests.is_some_and(|most| self.requests >= most) {
+            if self.is_out_of_requests() {
                 break LoopEnd::OutOfRequests;
             }
             last = Some(turn);
@@ -115,8 +117,45 @@ impl<'a> Run<'a> {
         Ok(LoopResult { messages, end })
     }
 
+    /// Ends a turn. Where another is sure to follow, it is begun in the same breath; tells whether it was.
+    fn end_turn(&mut self, turn: &TurnRecord, decision: TurnDecision) -> Result<bool, Error> {
+        self.post(AgentEvent::TurnEnd {
+            message: turn.message.clone(),
+            tool_results: turn.results.clone(),
+        })?;
+        let goes_on = turn.asks
+            && decision != TurnDecision::End
+            && self.config.hooks.prepare_next_turn.is_none()
+            && !self.is_out_of_requests();
+        let next = if goes_on { vec![AgentEvent::TurnStart] } else { Vec::new() };
+        Ok(self.predict(next)? > 0)
+    }
+
+    fn is_out_of_requests(&self) -> bool {
+        self.config.max_requests.is_some_and(|most| self.requests >= most)
+    }
+
     pub(super) fn emit(&mut self, event: AgentEvent) -> Result<(), Error> {
         self.with_sink(|sink| sink.emit(event))
+    }
+
+    /// Tells an event later: with the next that is told, and before anything of the host's runs.
+    pub(super) fn post(&mut self, event: AgentEvent) -> Result<(), Error> {
+        self.with_sink(|sink| sink.post(event))
+    }
+
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        self.with_sink(|sink| sink.settle())
+    }
+
+    /// Tells what was posted, and then these as long as nobody aborts or stops the run; returns how many.
+    pub(super) fn predict(&mut self, events: Vec<AgentEvent>) -> Result<usize, Error> {
+        let mut told = 0;
+        self.with_sink(|sink| {
+            told = sink.predict(events)?;
+            Ok(())
+        })?;
+        Ok(told)
     }
 
     /// The sink is the host's: a panic in it breaks the run, not the thread.
@@ -134,11 +173,11 @@ impl<'a> Run<'a> {
         self.added.push(message);
     }
 
-    /// Announces a whole message and puts it into the context.
+    /// Puts a whole message into the context; it is announced later.
     pub(super) fn add_message(&mut self, message: Arc<Message>) -> Result<(), Error> {
-        self.emit(AgentEvent::MessageStart { message: message.clone() })?;
+        self.post(AgentEvent::MessageStart { message: message.clone() })?;
         self.keep(message.clone());
-        self.emit(AgentEvent::MessageEnd { message })
+        self.post(AgentEvent::MessageEnd { message })
     }
 
     /// Adds pending messages, with the change of tools that the model has not been told of.
@@ -149,16 +188,18 @@ impl<'a> Run<'a> {
         let extra = announced.len() - pending.len();
         for (index, message) in announced.into_iter().enumerate() {
             let pending = index.checked_sub(extra).and_then(|index| pending.get(index));
+            let Some(Pending { queue: Some(queue), .. }) = pending else {
+                self.add_message(message)?;
+                continue;
+            };
             self.emit(AgentEvent::MessageStart { message: message.clone() })?;
             self.keep(message.clone());
-            let told = self.emit(AgentEvent::MessageEnd { message });
+            let told = self.emit(AgentEvent::MessageEnd { message: message.clone() });
             // It stands in the transcript, even if a listener failed at that: taken back it would come twice.
-            if let Some(Pending { message, queue: Some(queue) }) = pending {
-                guard(|| {
-                    queue.delivered(message);
-                    Ok(())
-                })?;
-            }
+            guard(|| {
+                queue.delivered(&message);
+                Ok(())
+            })?;
             told?;
         }
         Ok(())
@@ -178,6 +219,9 @@ impl<'a> Run<'a> {
     }
 
     fn finish_turn(&mut self, turn: &TurnRecord) -> Result<TurnDecision, Error> {
+        if self.config.hooks.finish_turn.is_some() {
+            self.settle()?;
+        }
         let Some(hook) = &self.config.hooks.finish_turn else { return Ok(TurnDecision::Proceed) };
         let view = Turn {
             message: &turn.message,

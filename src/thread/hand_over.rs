@@ -103,6 +103,11 @@ impl<T> Receiver<T> {
         self.recv_until(None)
     }
 
+    /// Whether a message is there, or none will come any more.
+    pub(crate) fn has_some(&self) -> bool {
+        self.shared.sign.load(Ordering::Acquire) == SOMETHING
+    }
+
     /// Waits for the next message until the deadline.
     pub(crate) fn recv_until(&self, deadline: Option<Instant>) -> Result<T, RecvError> {
         let shared = &*self.shared;
