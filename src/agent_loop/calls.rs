@@ -60,12 +60,19 @@ pub(super) struct Ran<'a> {
 }
 
 impl Run<'_> {
-    /// Runs all calls of a message. Every one of them has its result then, whatever happened.
-    pub(super) fn run_calls(&mut self, message: &Arc<Message>) -> Result<Batch, Error> {
+    /// Runs all calls of a message, of which the first ones were started already. Every one of them has its result then,
+    /// whatever happened.
+    pub(super) fn run_calls(
+        &mut self,
+        message: &Arc<Message>,
+        started: Vec<Prepared>,
+    ) -> Result<Batch, Error> {
         let Some(assistant) = message.as_assistant() else {
             return Ok(Batch { results: Vec::new(), terminates: false });
         };
-        let calls: Vec<Arc<ToolCall>> = assistant.tool_calls().cloned().map(Arc::new).collect();
+        let started_calls = started.iter().map(|it| it.call.clone());
+        let others = assistant.tool_calls().skip(started.len()).cloned().map(Arc::new);
+        let calls: Vec<Arc<ToolCall>> = started_calls.chain(others).collect();
         let hooks = &self.config.hooks;
         let shows_context = hooks.before_tool_call.is_some() || hooks.after_tool_call.is_some();
         let site = CallSite {
@@ -83,7 +90,8 @@ impl Run<'_> {
         } else if self.is_sequential(&calls) {
             self.run_in_turn(&scope, &site, &calls)?
         } else {
-            self.run_at_once(&scope, &site, &calls)?
+            let started = if started.is_empty() { self.start_ahead(message)? } else { started };
+            self.run_at_once(&scope, &site, &calls, started)?
         };
         Ok(batch)
     }
@@ -94,6 +102,26 @@ impl Run<'_> {
                 == Some(ExecutionMode::Sequential)
         };
         self.config.tool_execution == ExecutionMode::Sequential || calls.iter().any(marked)
+    }
+
+    /// Prepares the calls of a message, if they run at the same time, none of them is refused, and nothing of the host's
+    /// has a say in that.
+    pub(super) fn known_to_run(&self, message: &Message) -> Option<Vec<Prepared>> {
+        let assistant = message.as_assistant()?;
+        let calls: Vec<Arc<ToolCall>> = assistant.tool_calls().cloned().map(Arc::new).collect();
+        let is_plain = !matches!(
+            assistant.stop_reason,
+            StopReason::Length | StopReason::Error | StopReason::Aborted
+        );
+        if !is_plain || self.config.hooks.before_tool_call.is_some() || self.is_sequential(&calls) {
+            return None;
+        }
+        let prepare = |call: Arc<ToolCall>| {
+            let tool = find(&self.tools, &call.name).filter(|tool| tool.shim().is_none())?;
+            let arguments = check_arguments(tool, &call).ok()?;
+            Some(Prepared { call, tool: tool.clone(), arguments })
+        };
+        calls.into_iter().map(prepare).collect()
     }
 
     /// A message that was cut off may hold half a call: none of them runs and the model is told.
@@ -144,9 +172,9 @@ impl Run<'_> {
         scope: &CallScope,
         site: &CallSite,
         calls: &[Arc<ToolCall>],
+        mut ready: Vec<Prepared>,
     ) -> Result<Batch, Error> {
         let mut outcomes: Vec<Option<ToolOutcome>> = Vec::new();
-        let mut ready = self.start_ahead(scope, calls)?;
         outcomes.resize_with(ready.len(), || None);
         // In the start of the last one the run may have been aborted.
         if self.signal.is_aborted()
@@ -180,16 +208,12 @@ impl Run<'_> {
         self.add_results(calls, &outcomes)
     }
 
-    /// Starts calls together of which it is known that they may run, as far as nobody aborts the run meanwhile; returns
-    /// those that were started.
-    fn start_ahead(
-        &mut self,
-        scope: &CallScope,
-        calls: &[Arc<ToolCall>],
-    ) -> Result<Vec<Prepared>, Error> {
-        let Some(mut ready) = scope.prepare_alone(calls) else { return Ok(Vec::new()) };
-        let start = |call: &Arc<ToolCall>| AgentEvent::ToolExecutionStart { call: call.clone() };
-        let started = self.predict(calls.iter().map(start).collect())?;
+    /// Announces calls together of which it is known that they may run, as far as nobody aborts the run meanwhile; returns
+    /// those that were announced.
+    fn start_ahead(&mut self, message: &Message) -> Result<Vec<Prepared>, Error> {
+        let Some(mut ready) = self.known_to_run(message) else { return Ok(Vec::new()) };
+        let start = |it: &Prepared| AgentEvent::ToolExecutionStart { call: it.call.clone() };
+        let started = self.predict(ready.iter().map(start).collect())?;
         ready.truncate(started);
         Ok(ready)
     }
@@ -276,19 +300,6 @@ impl Run<'_> {
 }
 
 impl CallScope {
-    /// Prepares calls if none of them is refused and nothing of the host's has a say in that.
-    fn prepare_alone(&self, calls: &[Arc<ToolCall>]) -> Option<Vec<Prepared>> {
-        if self.hooks.before_tool_call.is_some() {
-            return None;
-        }
-        let prepare = |call: &Arc<ToolCall>| {
-            let tool = find(&self.tools, &call.name).filter(|tool| tool.shim().is_none())?;
-            let arguments = check_arguments(tool, call).ok()?;
-            Some(Prepared { call: call.clone(), tool: tool.clone(), arguments })
-        };
-        calls.iter().map(prepare).collect()
-    }
-
     /// Finds the tool, prepares and validates the arguments and asks the host; the outcome of a refused call is the error.
     pub(super) fn prepare(
         &self,

@@ -22,8 +22,8 @@ use crate::{
     tool::{self, NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
 };
 
-/// How long calls may wait for the threads that are there before more are called.
-const RELIEF: Duration = Duration::from_micros(100);
+/// How long calls may wait for the threads that are there before it is seen whether they need more.
+const RELIEF: Duration = Duration::from_millis(1);
 
 /// What the waiting thread is told.
 pub(super) enum Happening {
@@ -53,8 +53,8 @@ pub(super) struct Execution {
     is_aborted: bool,
     /// When calls that ignore the abort are left alone.
     abandon_at: Option<Instant>,
-    /// When to see whether the calls need more threads, and how often that was done; none when they have them.
-    relief: Option<(Instant, u32)>,
+    /// When to see whether the calls need more threads; none when they have them.
+    relief: Option<Instant>,
 }
 
 struct Running {
@@ -137,7 +137,7 @@ impl Execution {
             grace: scope.grace,
             is_aborted: false,
             abandon_at: None,
-            relief: Some((Instant::now() + RELIEF, 0)),
+            relief: Some(Instant::now() + RELIEF),
         }
     }
 
@@ -206,10 +206,9 @@ impl Execution {
 
     /// Sees to it that calls that are not done at once have threads.
     fn relieve(&mut self) {
-        let Some((at, tries)) = self.relief else { return };
-        if Instant::now() >= at {
-            let is_done = self.pool.relieve(tries >= 3);
-            self.relief = (!is_done).then(|| (Instant::now() + RELIEF * 4, tries + 1));
+        if self.relief.is_some_and(|at| Instant::now() >= at) {
+            let is_done = self.pool.relieve(false);
+            self.relief = (!is_done).then(|| Instant::now() + RELIEF);
         }
     }
 
@@ -233,8 +232,7 @@ impl Execution {
             .iter()
             .filter(|call| !call.settled)
             .filter_map(|call| call.left_alone_at(self.grace));
-        let relief = self.relief.map(|(at, _)| at);
-        limits.chain(self.abandon_at).chain(relief).min()
+        limits.chain(self.abandon_at).chain(self.relief).min()
     }
 
     /// A call whose time is up although it runs on.

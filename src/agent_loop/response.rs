@@ -1,10 +1,10 @@
 //! One request and the message that it gives.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use crate::{
     abort::AbortController,
-    agent_loop::{config::RunContext, guard, turns::Run},
+    agent_loop::{calls::Prepared, config::RunContext, guard, turns::Run},
     error::{Error, ErrorKind, Failure},
     event::AgentEvent,
     message::Message,
@@ -14,7 +14,16 @@ use crate::{
 };
 
 /// How many updates go to the listeners as one batch at most, so that a burst cannot hold back what they do.
-const LONGEST_BATCH: usize = 256;
+const LONGEST_BATCH: usize = 1024;
+
+const ABORTED: &str = "the run was aborted";
+
+/// What came of a request.
+pub(super) struct Response {
+    pub(super) message: Arc<Message>,
+    /// The first of its calls, which were announced with its end.
+    pub(super) started: Vec<Prepared>,
+}
 
 /// A response that is being read.
 struct Reading<'a> {
@@ -25,13 +34,15 @@ struct Reading<'a> {
 }
 
 impl Run<'_> {
-    /// Asks the model once and returns its finished message, which stands in the context then. Its end is announced later.
+    /// Asks the model once and returns its finished message, which stands in the context then. Its end may be announced
+    /// later.
     ///
     /// After an abort nothing is asked: the message says that it was aborted.
-    pub(super) fn respond(&mut self) -> Result<Arc<Message>, Error> {
+    pub(super) fn respond(&mut self) -> Result<Response, Error> {
         let request = self.prepare()?;
         let live = LiveMessage::of(&self.config.model);
         let mut started = false;
+        let mut tail = Vec::new();
         if let Some(request) = request {
             let (stream, signal) = (self.config.stream.clone(), self.signal);
             // A signal of the request's own: a listener that fails ends the wait for the server too.
@@ -46,12 +57,14 @@ impl Run<'_> {
                     let mut reading =
                         Reading { live: &live, interrupt: &interrupt, batch: Vec::new() };
                     self.read(&mut *stream, &mut reading, &mut started)?;
+                    tail = reading.batch;
                 }
                 Err(error) => return Err(error),
             }
         }
         if self.signal.is_aborted() {
-            live.fail("the run was aborted", Failure::new(ErrorKind::Aborted));
+            live.fail(ABORTED, Failure::new(ErrorKind::Aborted));
+            tail.clear();
         }
         live.close_unfinished();
         let level = self.config.thinking_level;
@@ -59,9 +72,39 @@ impl Run<'_> {
         if !started {
             self.post(AgentEvent::MessageStart { message: message.clone() })?;
         }
+        self.end(&live, message, tail)
+    }
+
+    /// Tells the last updates, the end of the message and the start of its calls, as far as nobody aborts the run
+    /// meanwhile: then the message is an aborted one.
+    fn end(
+        &mut self,
+        live: &LiveMessage,
+        mut message: Arc<Message>,
+        tail: Vec<AgentEvent>,
+    ) -> Result<Response, Error> {
+        if tail.is_empty() {
+            self.keep(message.clone());
+            self.post(AgentEvent::MessageEnd { message: message.clone() })?;
+            return Ok(Response { message, started: Vec::new() });
+        }
+        for event in tail {
+            self.post(event)?;
+        }
+        let mut started = self.known_to_run(&message).unwrap_or_default();
+        let starts =
+            started.iter().map(|it| AgentEvent::ToolExecutionStart { call: it.call.clone() });
+        let end = AgentEvent::MessageEnd { message: message.clone() };
+        let told = self.predict(iter::once(end).chain(starts).collect())?;
+        started.truncate(told.saturating_sub(1));
+        if told == 0 && self.signal.is_aborted() {
+            message = live.withdraw(ABORTED, Failure::new(ErrorKind::Aborted));
+        }
         self.keep(message.clone());
-        self.post(AgentEvent::MessageEnd { message: message.clone() })?;
-        Ok(message)
+        if told == 0 {
+            self.post(AgentEvent::MessageEnd { message: message.clone() })?;
+        }
+        Ok(Response { message, started })
     }
 
     /// Runs the hooks that make a request; `None` after an abort.
@@ -128,7 +171,7 @@ impl Run<'_> {
             }
             let mut event = match next {
                 Ok(Some(event)) => event,
-                Ok(None) => return self.flush(reading),
+                Ok(None) => return self.leave(stream, reading),
                 Err(panic) => return Err(Error::new(ErrorKind::Callback, panic)),
             };
             if let Err(error) = reading.live.apply(&mut event) {
@@ -146,7 +189,7 @@ impl Run<'_> {
                         self.emit(start)?;
                     }
                 }
-                event if event.is_terminal() => return self.flush(reading),
+                event if event.is_terminal() => return self.leave(stream, reading),
                 event if *started && event.is_update() => {
                     reading
                         .batch
@@ -167,6 +210,15 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Leaves the last updates for later where the stream may be ahead of the listeners anyway.
+    fn leave(
+        &mut self,
+        stream: &dyn AssistantStream,
+        reading: &mut Reading<'_>,
+    ) -> Result<(), Error> {
+        if stream.may_read_ahead() { Ok(()) } else { self.flush(reading) }
     }
 
     fn flush(&mut self, reading: &mut Reading<'_>) -> Result<(), Error> {

@@ -8,7 +8,9 @@ use crate::{
         EventSink, LoopContext, LoopEnd, LoopResult, RunStart, Surroundings,
         config::{ContextChanges, LoopConfig, MessageQueue, NextTurn, Turn, TurnDecision},
         declare::announce,
-        guard, stop_reason,
+        guard,
+        response::Response,
+        stop_reason,
     },
     error::Error,
     event::AgentEvent,
@@ -207,14 +209,14 @@ impl<'a> Run<'a> {
 
     fn turn(&mut self) -> Result<TurnRecord, Error> {
         self.requests += 1;
-        let message = self.respond()?;
+        let Response { message, started } = self.respond()?;
         let failed = matches!(stop_reason(&message), StopReason::Error | StopReason::Aborted);
         let has_calls =
             message.as_assistant().is_some_and(|message| message.tool_calls().next().is_some());
         if failed || !has_calls {
             return Ok(TurnRecord { message, results: Vec::new(), asks: false });
         }
-        let batch = self.run_calls(&message)?;
+        let batch = self.run_calls(&message, started)?;
         Ok(TurnRecord { message, asks: !batch.terminates, results: batch.results })
     }
 

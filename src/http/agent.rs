@@ -20,9 +20,11 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(75);
 const IDLE_CONNECTIONS: usize = 64;
 const IDLE_CONNECTIONS_PER_HOST: usize = 16;
 
-/// A connection costs twice the sum with TLS. The head of an answer must fit into the first.
-const INPUT_BUFFER: usize = 32 << 10;
-const OUTPUT_BUFFER: usize = 16 << 10;
+/// What the head of an answer may have; it must fit into the buffer below.
+const LARGEST_HEAD: usize = (32 << 10) - 1;
+/// A connection costs twice the sum with TLS, as far as it is used.
+const INPUT_BUFFER: usize = 64 << 10;
+const OUTPUT_BUFFER: usize = 64 << 10;
 
 /// Makes a client with connections of its own.
 pub(crate) fn agent(
@@ -42,7 +44,7 @@ pub(crate) fn agent(
         .max_idle_connections_per_host(IDLE_CONNECTIONS_PER_HOST)
         .input_buffer_size(INPUT_BUFFER)
         .output_buffer_size(OUTPUT_BUFFER)
-        .max_response_header_size(INPUT_BUFFER - 1);
+        .max_response_header_size(LARGEST_HEAD);
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     let builder = builder.tls_config(tls.config.clone());
     #[cfg(not(any(feature = "rustls", feature = "native-tls")))]

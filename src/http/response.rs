@@ -217,8 +217,8 @@ impl HttpResponse {
     }
 
     fn read_more(&mut self) -> Result<()> {
-        /// One TLS record and a bit.
-        const BUFFER: usize = 16 << 10;
+        const BUFFER: usize = 8 << 10;
+        const LARGEST_BUFFER: usize = 64 << 10;
         match self.body.state {
             State::Open => {}
             State::Ended => return Ok(()),
@@ -227,8 +227,12 @@ impl HttpResponse {
                 return Err(Error::new(ErrorKind::Network, text));
             }
         }
-        if self.body.buffer.is_empty() {
+        let size = self.body.buffer.len();
+        if size == 0 {
             self.body.buffer = vec![0; BUFFER];
+        } else if self.body.end == size && size < LARGEST_BUFFER {
+            // It was filled to the brim: a burst.
+            self.body.buffer = vec![0; size * 2];
         }
         let result = io::Read::read(&mut self.body.reader, &mut self.body.buffer);
         // An abort may look like an end.

@@ -77,6 +77,8 @@ pub(crate) struct ProviderStream<D> {
     /// Whether a frame meant something.
     has_meaning: bool,
     last_frame: Instant,
+    /// Whether a frame came since that was noted; the clock is not asked for each.
+    has_new_frame: bool,
     /// When the wait for the end of the body began.
     complete_since: Option<Instant>,
     context: Context,
@@ -135,6 +137,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             has_frames: false,
             has_meaning: false,
             last_frame: Instant::now(),
+            has_new_frame: false,
             complete_since: None,
             context,
         };
@@ -197,7 +200,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             let Some(frame) = self.sse.next_frame() else { break };
             let frame = frame?;
             self.has_frames = true;
-            self.last_frame = Instant::now();
+            self.has_new_frame = true;
             self.context.show_frame(frame.data)?;
             self.decoder.frame(frame.event, frame.data, &mut self.events)?;
         }
@@ -207,6 +210,9 @@ impl<D: FrameDecoder> ProviderStream<D> {
 
     /// Waits for bytes and takes them, or takes the end.
     fn receive(&mut self, response: &mut HttpResponse) -> Result<(), Error> {
+        if mem::take(&mut self.has_new_frame) {
+            self.last_frame = Instant::now();
+        }
         let is_complete = self.decoder.is_complete();
         let (since, limit) = if is_complete {
             (*self.complete_since.get_or_insert_with(Instant::now), Some(END_TIME))

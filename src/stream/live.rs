@@ -167,6 +167,21 @@ impl LiveMessage {
 }
 
 impl LiveMessage {
+    /// Makes a message that was finished, but told nobody, one that failed.
+    pub(crate) fn withdraw(&self, message: &str, failure: Failure) -> Arc<Message> {
+        let mut state = self.state.lock();
+        if let Some(Message::Assistant(finished)) = state.finished.as_deref() {
+            let content = finished.content.clone();
+            state.head = AssistantMessage { content: Vec::new(), ..finished.clone() };
+            state.fail(message, failure);
+            let head = std::mem::take(&mut state.head);
+            state.finished =
+                Some(Arc::new(Message::Assistant(AssistantMessage { content, ..head })));
+        }
+        drop(state);
+        self.finish(|_| ())
+    }
+
     /// Whether both are handles to the same message.
     pub(crate) fn is_same(&self, other: &LiveMessage) -> bool {
         Arc::ptr_eq(&self.state, &other.state)

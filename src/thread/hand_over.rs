@@ -11,7 +11,7 @@ use std::{
     collections::VecDeque,
     hint,
     sync::{
-        Arc, MutexGuard,
+        Arc, MutexGuard, OnceLock,
         atomic::{AtomicU8, AtomicU32, Ordering},
     },
     thread,
@@ -191,9 +191,11 @@ impl Patience {
     const WORTHWHILE: Duration = Duration::from_micros(20);
 
     pub(crate) fn new() -> Patience {
-        // With one processor, looking keeps the one that is waited for from running.
-        let alone = thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-        let most = if alone { 0 } else { Patience::MOST };
+        // With one processor, looking keeps the one that is waited for from running. To ask how many there are reads files.
+        static IS_ONLY_ONE: OnceLock<bool> = OnceLock::new();
+        let count = thread::available_parallelism;
+        let is_only_one = IS_ONLY_ONE.get_or_init(|| count().is_ok_and(|it| it.get() == 1));
+        let most = if *is_only_one { 0 } else { Patience::MOST };
         Patience { looks: AtomicU32::new(most), most }
     }
 

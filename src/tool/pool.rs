@@ -33,7 +33,7 @@ mod places;
 pub(crate) use crate::tool::pool::places::while_blocked;
 
 /// A tool that takes longer than this is worth another thread for those that wait.
-const SLOW: Duration = Duration::from_micros(50);
+const SLOW: Duration = Duration::from_millis(1);
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -73,7 +73,7 @@ struct Stack {
     /// The newest on top: what a waiting tool waits for was added after it.
     jobs: Vec<Job>,
     first: First,
-    /// Since when the first thread is at its present job.
+    /// When the first thread began its last job.
     busy_since: Option<Instant>,
     rayon: Option<Arc<rayon::ThreadPool>>,
     /// Whether a thread of rayon was called and has not come yet. It calls the next one if jobs are left.
@@ -161,8 +161,9 @@ impl ToolPool {
     /// Calls more threads for jobs that still wait; `false` if it is too early to tell whether they are needed.
     ///
     /// Whoever waits for jobs asks for this when they are not done at once: most tools take less time than it takes to
-    /// wake a thread. The first thread gets a chance to come, unless `is_late`.
-    pub(crate) fn relieve(&self, is_late: bool) -> bool {
+    /// wake a thread. The first thread gets a chance to come and to be done, unless nobody will ask again (`is_last`): where
+    /// it is slow to come the machine is busy, and others would be as slow.
+    pub(crate) fn relieve(&self, is_last: bool) -> bool {
         let shared = &self.owner.shared;
         if shared.waiting.load(Ordering::Acquire) == 0 {
             return true;
@@ -172,8 +173,9 @@ impl ToolPool {
             if stack.jobs.is_empty() || stack.is_coming || shared.size == 1 {
                 return true;
             }
-            let is_stuck = stack.busy_since.is_some_and(|since| since.elapsed() >= SLOW);
-            if !is_late && !is_stuck {
+            let busy_since = stack.busy_since.filter(|_| stack.first == First::Busy);
+            let is_stuck = busy_since.is_some_and(|since| since.elapsed() >= SLOW);
+            if !is_last && !is_stuck {
                 return false;
             }
             stack.call_rayon(shared.size)
