@@ -175,8 +175,8 @@ impl Core {
             if handled == range.start {
                 return Ok(handled);
             }
-            // Who came while the last of them was told gets that one too.
-            handled - 1..handled
+            // Who came while the last of them were told gets those too.
+            last_stride(&events, range.start..handled)
         } else {
             range
         };
@@ -242,7 +242,15 @@ impl Steps {
 
 /// The end of what goes into the state at once: updates of one message that come one after another, or one event.
 pub(super) fn stride(events: &[AgentEvent], range: &Range<usize>) -> usize {
-    let is_update = |event: &AgentEvent| matches!(event, AgentEvent::MessageUpdate { .. });
     let updates = events[range.clone()].iter().take_while(|event| is_update(event)).count();
     range.start + updates.max(1)
+}
+
+fn last_stride(events: &[AgentEvent], range: Range<usize>) -> Range<usize> {
+    let updates = events[range.clone()].iter().rev().take_while(|event| is_update(event)).count();
+    range.end - updates.max(1)..range.end
+}
+
+fn is_update(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::MessageUpdate { .. })
 }

@@ -226,6 +226,7 @@ impl Run<'_> {
         ready: Vec<Prepared>,
     ) -> Result<Vec<ToolOutcome>, Error> {
         let count = ready.len();
+        self.settle()?;
         if self.signal.is_aborted() {
             let outcomes: Vec<ToolOutcome> = ready.iter().map(|_| not_run()).collect();
             for (prepared, outcome) in ready.iter().zip(&outcomes) {

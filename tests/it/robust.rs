@@ -19,6 +19,8 @@ mod panics;
 mod process;
 mod processes;
 mod random;
+#[cfg(feature = "providers")]
+mod together;
 
 /// No wait of these tests takes that long unless something hangs.
 const BOUND: Duration = Duration::from_mins(1);
