@@ -14,6 +14,8 @@ pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;
 pub(crate) mod flags;
+pub(crate) mod google;
+pub mod google_generative_ai;
 pub(crate) mod grammar;
 pub(crate) mod halves;
 pub(crate) mod headers;

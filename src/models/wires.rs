@@ -7,8 +7,8 @@ use crate::{
     models::near,
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
-        azure_openai_responses::AzureOpenAiResponses, openai_completions::OpenAiCompletions,
-        openai_responses::OpenAiResponses,
+        azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
+        openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
     },
     stream::StreamFn,
 };
@@ -25,6 +25,7 @@ impl Wires {
         let new = || options.clone();
         wires.set("anthropic-messages".to_owned(), Arc::new(AnthropicMessages::new(new())));
         wires.set("azure-openai-responses".to_owned(), Arc::new(AzureOpenAiResponses::new(new())));
+        wires.set("google-generative-ai".to_owned(), Arc::new(GoogleGenerativeAi::new(new())));
         wires.set("openai-completions".to_owned(), Arc::new(OpenAiCompletions::new(new())));
         wires.set("openai-responses".to_owned(), Arc::new(OpenAiResponses::new(new())));
         wires

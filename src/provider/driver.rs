@@ -16,7 +16,7 @@ use crate::{
     model::Model,
     provider::{ProviderOptions, failure},
     secret::{Secret, scrub, without_query},
-    sse::{SseDecoder, SseOptions},
+    sse::{DataLines, SseDecoder, SseOptions},
     stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamRequest},
     thread,
 };
@@ -41,6 +41,11 @@ pub(crate) trait FrameDecoder: Send {
     /// connection that breaks is still an error.
     fn is_complete(&self) -> bool {
         false
+    }
+
+    /// What several `data` lines of one frame are.
+    fn data_lines(&self) -> DataLines {
+        DataLines::Joined
     }
 
     /// Asks whether a request that was refused, before anything was handed out, shall be sent once more in another form.
@@ -128,7 +133,8 @@ impl<D: FrameDecoder> ProviderStream<D> {
             secrets,
             signal: signal.clone(),
         };
-        let sse = SseOptions { max_bytes: provider.max_event_bytes, ..SseOptions::default() };
+        let sse =
+            SseOptions { max_bytes: provider.max_event_bytes, data_lines: decoder.data_lines() };
         let mut stream = ProviderStream {
             state: State::Ended(None),
             decoder,
@@ -258,18 +264,25 @@ impl<D: FrameDecoder> ProviderStream<D> {
                 return Ok(());
             }
         }
+        if !self.decoder.is_complete()
+            && let Some(error) = self.foreign_error()
+        {
+            return Err(error);
+        }
         let result = self.decoder.end(&mut self.events);
         result.map_err(|error| self.explain(error, response))
+    }
+
+    /// The error that a server tells as JSON where an event stream should be, or in the middle of it.
+    fn foreign_error(&self) -> Option<Error> {
+        let body: Value = serde_json::from_str(self.sse.foreign_text().trim()).ok()?;
+        let body = body.as_array().and_then(|list| list.first()).unwrap_or(&body);
+        body.get("error").filter(|it| !it.is_null()).map(failure::in_stream)
     }
 
     /// Says more of an end that came too early: what arrived instead of an event stream of this API.
     fn explain(&self, error: Error, response: &HttpResponse) -> Error {
         let text = self.sse.foreign_text().trim();
-        if let Ok(Value::Object(body)) = serde_json::from_str(text)
-            && let Some(said) = body.get("error").filter(|it| !it.is_null())
-        {
-            return failure::in_stream(said);
-        }
         if self.has_meaning || !self.events.is_empty() {
             return error;
         }

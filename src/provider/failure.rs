@@ -22,6 +22,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) code: Option<&'a str>,
     /// The vendor's type, which is often coarser than the code.
     pub(crate) kind: Option<&'a str>,
+    /// The reason among the details, which Google's APIs are more exact in.
+    pub(crate) reason: Option<&'a str>,
     /// The text.
     pub(crate) text: &'a str,
 }
@@ -29,7 +31,8 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// Decides what a caller can do: the code first, then type, status and text.
     pub(crate) fn failure(&self) -> Failure {
-        let named = self.code.and_then(kind_of_code).or_else(|| self.kind.and_then(kind_of_code));
+        let named =
+            [self.reason, self.code, self.kind].into_iter().flatten().find_map(kind_of_code);
         let mut failure = match (named, self.status) {
             (Some(kind), _) => Failure::new(kind),
             (None, Some(status)) => of_status(status, self.text),
@@ -63,7 +66,7 @@ pub(crate) fn of_response(
     if text.is_empty() {
         "the server gave no reason".clone_into(&mut text);
     }
-    let facts = Facts { status: Some(status), code: named.code(), kind: named.kind, text: &text };
+    let facts = Facts { status: Some(status), text: &text, ..named.facts() };
     let mut failure = facts.failure();
     if is_mute {
         failure.kind = ErrorKind::ContextOverflow;
@@ -112,7 +115,7 @@ pub(crate) fn in_stream(error: &Value) -> Error {
     let status =
         object.get("code").and_then(number).or_else(|| object.get("status").and_then(number));
     let status = status.and_then(|it| u16::try_from(it).ok()).filter(|it| (400..600).contains(it));
-    let facts = Facts { status, code: named.code(), kind: named.kind, text: &text };
+    let facts = Facts { status, text: &text, ..named.facts() };
     Error::from_failure(Failure { status: None, ..facts.failure() }, shortened(&text))
 }
 
@@ -180,6 +183,7 @@ struct Named<'a> {
     text: Option<&'a str>,
     number: Option<String>,
     kind: Option<&'a str>,
+    reason: Option<&'a str>,
 }
 
 impl<'a> Named<'a> {
@@ -192,11 +196,20 @@ impl<'a> Named<'a> {
                 .iter()
                 .find_map(|name| error.get(name).and_then(Value::as_str))
                 .filter(|it| !it.is_empty()),
+            reason: error
+                .get("details")
+                .and_then(Value::as_array)
+                .and_then(|details| details.iter().find_map(|it| it.get("reason")?.as_str())),
         }
     }
 
-    fn code(&self) -> Option<&str> {
-        self.text.or(self.number.as_deref())
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            code: self.text.or(self.number.as_deref()),
+            kind: self.kind,
+            reason: self.reason,
+            ..Facts::default()
+        }
     }
 }
 
@@ -304,6 +317,7 @@ fn kind_of_code(code: &str) -> Option<ErrorKind> {
         | "unavailable" => ErrorKind::Overloaded,
         "timeout_error" | "deadline_exceeded" => ErrorKind::Network,
         "invalid_api_key"
+        | "api_key_invalid"
         | "authentication_error"
         | "invalid_authentication_error"
         | "permission_error"

@@ -119,10 +119,28 @@ pub(crate) fn write_body(
     list: &str,
     fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
 ) -> Result<Vec<u8>, Error> {
+    let mut front = b"{\"model\":".to_vec();
+    serde_json::to_writer(&mut front, model).map_err(|error| no_json(&error))?;
+    front.extend_from_slice(format!(",\"{list}\":[").as_bytes());
+    fill_list(body, front, fill)
+}
+
+/// The same for a body whose first field is the empty list.
+pub(crate) fn write_list(
+    body: &impl Serialize,
+    list: &str,
+    fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
+    fill_list(body, format!("{{\"{list}\":[").into_bytes(), fill)
+}
+
+/// Fills the list that `json`, the beginning of the body, ends in.
+fn fill_list(
+    body: &impl Serialize,
+    mut json: Vec<u8>,
+    fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
     let fields = serde_json::to_vec(body).map_err(|error| no_json(&error))?;
-    let mut json = b"{\"model\":".to_vec();
-    serde_json::to_writer(&mut json, model).map_err(|error| no_json(&error))?;
-    json.extend_from_slice(format!(",\"{list}\":[").as_bytes());
     let Some(back) = fields.strip_prefix(&*json).filter(|back| back.starts_with(b"]")) else {
         return Ok(fields);
     };

@@ -5,7 +5,7 @@ use crate::{
     provider::{
         anthropic, azure_openai_responses,
         driver::{Events, FrameDecoder},
-        openai_completions, openai_responses,
+        google_generative_ai, openai_completions, openai_responses,
     },
     sse::{SseDecoder, SseOptions},
     stream::{StreamEvent, StreamRequest},
@@ -31,6 +31,7 @@ fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
     match request.model.api.as_str() {
         "anthropic-messages" => Ok(anthropic::decoder(request)),
         "azure-openai-responses" => azure_openai_responses::decoder(request),
+        "google-generative-ai" => Ok(google_generative_ai::decoder(request)),
         "openai-completions" => openai_completions::decoder(request),
         "openai-responses" => openai_responses::decoder(request),
         other => {
@@ -46,7 +47,8 @@ fn feed<P: AsRef<[u8]>>(
     whole: bool,
     events: &mut Events,
 ) -> Result<()> {
-    let mut sse = SseDecoder::new(SseOptions::default());
+    let data_lines = decoder.data_lines();
+    let mut sse = SseDecoder::new(SseOptions { data_lines, ..SseOptions::default() });
     let mut pieces = pieces.into_iter();
     loop {
         while let Some(frame) = sse.next_frame() {

@@ -6,20 +6,26 @@ use steerage::{
     StreamFn,
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
-        azure_openai_responses::AzureOpenAiResponses, openai_completions::OpenAiCompletions,
-        openai_responses::OpenAiResponses,
+        azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
+        openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
     },
 };
 
 /// Their names.
-pub(crate) const ALL: [&str; 4] =
-    ["openai-completions", "anthropic-messages", "openai-responses", "azure-openai-responses"];
+pub(crate) const ALL: [&str; 5] = [
+    "openai-completions",
+    "anthropic-messages",
+    "openai-responses",
+    "azure-openai-responses",
+    "google-generative-ai",
+];
 
 /// The stream function of an API.
 pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn> {
     match api {
         "anthropic-messages" => Arc::new(AnthropicMessages::new(options)),
         "azure-openai-responses" => Arc::new(AzureOpenAiResponses::new(options)),
+        "google-generative-ai" => Arc::new(GoogleGenerativeAi::new(options)),
         "openai-completions" => Arc::new(OpenAiCompletions::new(options)),
         "openai-responses" => Arc::new(OpenAiResponses::new(options)),
         other => panic!("no stream function for the API {other}"),
@@ -50,6 +56,10 @@ pub(crate) fn hi(api: &str) -> &'static str {
             r#"data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"Hi"}]}}"#,
             "\n\nevent: response.completed\n",
             r#"data: {"type":"response.completed","response":{"id":"1","status":"completed"}}"#,
+            "\n\n",
+        ),
+        "google-generative-ai" => concat!(
+            r#"data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#,
             "\n\n",
         ),
         other => panic!("no answer of the API {other}"),

@@ -13,6 +13,7 @@ mod chat;
 mod codemode;
 mod conformance;
 mod field;
+mod google;
 mod handoff;
 mod images;
 mod live;

@@ -34,6 +34,7 @@ impl Internet {
                 ("/messages", "anthropic-messages"),
                 ("/chat/completions", "openai-completions"),
                 ("/responses", "openai-responses"),
+                (":streamGenerateContent", "google-generative-ai"),
             ];
             let path = request.path.split('?').next().unwrap_or_default();
             let known = endings.iter().find(|(ending, _)| path.ends_with(ending));

@@ -231,6 +231,7 @@ fn kind_of(status: u64, body: &str) -> ErrorKind {
         _ if says(&["context_length_exceeded", "prompt is too long", "maximum context length"]) => {
             ErrorKind::ContextOverflow
         }
+        400 if says(&["API_KEY_INVALID"]) => ErrorKind::Auth,
         400 if says(&["\"content_filter\""]) => ErrorKind::Refused,
         429 if says(&["insufficient_quota"]) => ErrorKind::Quota,
         401 | 403 => ErrorKind::Auth,
