@@ -16,6 +16,7 @@ pub(crate) mod failure;
 pub(crate) mod flags;
 pub(crate) mod google;
 pub mod google_generative_ai;
+pub mod google_vertex;
 pub(crate) mod grammar;
 pub(crate) mod halves;
 pub(crate) mod headers;

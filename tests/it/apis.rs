@@ -7,17 +7,19 @@ use steerage::{
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
-        openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
+        google_vertex::GoogleVertex, openai_completions::OpenAiCompletions,
+        openai_responses::OpenAiResponses,
     },
 };
 
 /// Their names.
-pub(crate) const ALL: [&str; 5] = [
+pub(crate) const ALL: [&str; 6] = [
     "openai-completions",
     "anthropic-messages",
     "openai-responses",
     "azure-openai-responses",
     "google-generative-ai",
+    "google-vertex",
 ];
 
 /// The stream function of an API.
@@ -26,6 +28,7 @@ pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn
         "anthropic-messages" => Arc::new(AnthropicMessages::new(options)),
         "azure-openai-responses" => Arc::new(AzureOpenAiResponses::new(options)),
         "google-generative-ai" => Arc::new(GoogleGenerativeAi::new(options)),
+        "google-vertex" => Arc::new(GoogleVertex::new(options)),
         "openai-completions" => Arc::new(OpenAiCompletions::new(options)),
         "openai-responses" => Arc::new(OpenAiResponses::new(options)),
         other => panic!("no stream function for the API {other}"),
@@ -58,7 +61,7 @@ pub(crate) fn hi(api: &str) -> &'static str {
             r#"data: {"type":"response.completed","response":{"id":"1","status":"completed"}}"#,
             "\n\n",
         ),
-        "google-generative-ai" => concat!(
+        "google-generative-ai" | "google-vertex" => concat!(
             r#"data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#,
             "\n\n",
         ),
