@@ -78,6 +78,7 @@ pub(crate) struct ProviderStream<D> {
     decoder: D,
     events: Events,
     sse: SseDecoder,
+    has_begun: bool,
     has_frames: bool,
     /// Whether a frame meant something.
     has_meaning: bool,
@@ -140,6 +141,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             decoder,
             events: Events::new(),
             sse: SseDecoder::new(sse),
+            has_begun: false,
             has_frames: false,
             has_meaning: false,
             last_frame: Instant::now(),
@@ -159,9 +161,8 @@ impl<D: FrameDecoder> ProviderStream<D> {
         match mem::replace(&mut self.state, State::Ended(None)) {
             State::Unsent(call) => match self.context.send(*call) {
                 Ok(response) => {
-                    self.state = State::Reading(response);
                     self.last_frame = Instant::now();
-                    self.events.push_back(StreamEvent::Start);
+                    self.read(response);
                 }
                 Err(error) => match self.decoder.resend(&error) {
                     Some(call) if !self.context.signal.is_aborted() => {
@@ -173,6 +174,14 @@ impl<D: FrameDecoder> ProviderStream<D> {
             },
             State::Reading(response) => self.read(response),
             ended @ State::Ended(_) => self.state = ended,
+        }
+    }
+
+    /// Says that the response has begun. It has with its first bytes, which come with its head as a rule, so that listeners
+    /// are told of both together.
+    fn begin(&mut self) {
+        if !mem::replace(&mut self.has_begun, true) {
+            self.events.push_back(StreamEvent::Start);
         }
     }
 
@@ -210,7 +219,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             self.context.show_frame(frame.data)?;
             self.decoder.frame(frame.event, frame.data, &mut self.events)?;
         }
-        self.has_meaning |= !self.events.is_empty();
+        self.has_meaning |= self.has_frames && !self.events.is_empty();
         Ok(())
     }
 
@@ -231,7 +240,9 @@ impl<D: FrameDecoder> ProviderStream<D> {
         if is_late() {
             return if is_complete { self.finish(response) } else { Err(silent(response, limit)) };
         }
-        match response.fill() {
+        let filled = response.fill();
+        self.begin();
+        match filled {
             Ok([]) => self.finish(response),
             Ok(bytes) => {
                 let amount = bytes.len();
@@ -283,7 +294,8 @@ impl<D: FrameDecoder> ProviderStream<D> {
     /// Says more of an end that came too early: what arrived instead of an event stream of this API.
     fn explain(&self, error: Error, response: &HttpResponse) -> Error {
         let text = self.sse.foreign_text().trim();
-        if self.has_meaning || !self.events.is_empty() {
+        let says_something = |event: &StreamEvent| !matches!(event, StreamEvent::Start);
+        if self.has_meaning || self.events.iter().any(says_something) {
             return error;
         }
         let kind = response.header("content-type").unwrap_or("no content type");
