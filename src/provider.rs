@@ -22,6 +22,7 @@ pub(crate) mod halves;
 pub(crate) mod headers;
 pub(crate) mod ids;
 pub(crate) mod kept;
+pub mod mistral;
 pub mod openai_completions;
 pub mod openai_responses;
 pub(crate) mod openrouter;

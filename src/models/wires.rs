@@ -8,8 +8,8 @@ use crate::{
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
-        google_vertex::GoogleVertex, openai_completions::OpenAiCompletions,
-        openai_responses::OpenAiResponses,
+        google_vertex::GoogleVertex, mistral::MistralConversations,
+        openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
     },
     stream::StreamFn,
 };
@@ -28,6 +28,7 @@ impl Wires {
         wires.set("azure-openai-responses".to_owned(), Arc::new(AzureOpenAiResponses::new(new())));
         wires.set("google-generative-ai".to_owned(), Arc::new(GoogleGenerativeAi::new(new())));
         wires.set("google-vertex".to_owned(), Arc::new(GoogleVertex::new(new())));
+        wires.set("mistral-conversations".to_owned(), Arc::new(MistralConversations::new(new())));
         wires.set("openai-completions".to_owned(), Arc::new(OpenAiCompletions::new(new())));
         wires.set("openai-responses".to_owned(), Arc::new(OpenAiResponses::new(new())));
         wires

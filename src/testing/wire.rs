@@ -5,7 +5,7 @@ use crate::{
     provider::{
         anthropic, azure_openai_responses,
         driver::{Events, FrameDecoder},
-        google_generative_ai, google_vertex, openai_completions, openai_responses,
+        google_generative_ai, google_vertex, mistral, openai_completions, openai_responses,
     },
     sse::{SseDecoder, SseOptions},
     stream::{StreamEvent, StreamRequest},
@@ -33,6 +33,7 @@ fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
         "azure-openai-responses" => azure_openai_responses::decoder(request),
         "google-generative-ai" => Ok(google_generative_ai::decoder(request)),
         "google-vertex" => Ok(google_vertex::decoder(request)),
+        "mistral-conversations" => Ok(mistral::decoder(request)),
         "openai-completions" => openai_completions::decoder(request),
         "openai-responses" => openai_responses::decoder(request),
         other => {

@@ -7,19 +7,20 @@ use steerage::{
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
-        google_vertex::GoogleVertex, openai_completions::OpenAiCompletions,
-        openai_responses::OpenAiResponses,
+        google_vertex::GoogleVertex, mistral::MistralConversations,
+        openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
     },
 };
 
 /// Their names.
-pub(crate) const ALL: [&str; 6] = [
+pub(crate) const ALL: [&str; 7] = [
     "openai-completions",
     "anthropic-messages",
     "openai-responses",
     "azure-openai-responses",
     "google-generative-ai",
     "google-vertex",
+    "mistral-conversations",
 ];
 
 /// The stream function of an API.
@@ -29,6 +30,7 @@ pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn
         "azure-openai-responses" => Arc::new(AzureOpenAiResponses::new(options)),
         "google-generative-ai" => Arc::new(GoogleGenerativeAi::new(options)),
         "google-vertex" => Arc::new(GoogleVertex::new(options)),
+        "mistral-conversations" => Arc::new(MistralConversations::new(options)),
         "openai-completions" => Arc::new(OpenAiCompletions::new(options)),
         "openai-responses" => Arc::new(OpenAiResponses::new(options)),
         other => panic!("no stream function for the API {other}"),
@@ -50,7 +52,7 @@ pub(crate) fn hi(api: &str) -> &'static str {
             r#"data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}"#,
             "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
         ),
-        "openai-completions" => concat!(
+        "openai-completions" | "mistral-conversations" => concat!(
             r#"data: {"id":"1","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#,
             "\n\ndata: [DONE]\n\n",
         ),

@@ -20,6 +20,7 @@ mod live;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memo;
+mod mistral;
 mod models;
 mod openai_completions;
 mod openai_responses;

@@ -9,11 +9,12 @@ use steerage::{Models, StreamOptions, models::KeySource};
 use super::{Internet, ask};
 
 /// The wire APIs that are there, and what every body of theirs has.
-const APIS: [(&str, &[&str]); 6] = [
+const APIS: [(&str, &[&str]); 7] = [
     ("anthropic-messages", &["model", "messages", "max_tokens", "stream"]),
     ("azure-openai-responses", &["model", "input", "stream", "store"]),
     ("google-generative-ai", &["contents", "generationConfig"]),
     ("google-vertex", &["contents", "generationConfig"]),
+    ("mistral-conversations", &["model", "messages", "stream"]),
     ("openai-completions", &["model", "messages", "stream"]),
     ("openai-responses", &["model", "input", "stream", "store"]),
 ];
