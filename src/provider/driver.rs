@@ -14,6 +14,7 @@ use crate::{
     error::{Error, ErrorKind},
     http::{self, HttpRequest, HttpResponse, Retries, RetryPolicy},
     model::Model,
+    partial_json::repair::from_str_repaired,
     provider::{ProviderOptions, failure},
     secret::{Secret, scrub, without_query},
     sse::{DataLines, SseDecoder, SseOptions},
@@ -401,7 +402,7 @@ impl Context {
     /// Shows a frame to the host, if it wants to see them.
     fn show_frame(&self, data: &str) -> Result<(), Error> {
         let Some(hook) = &self.hooks.on_provider_stream_event else { return Ok(()) };
-        match serde_json::from_str(data) {
+        match from_str_repaired(data) {
             Ok(event) => self.run_hook("on_provider_stream_event", || hook(&event, &self.model)),
             // Whether this is an end mark or an error is for the decoder to say.
             Err(_) => Ok(()),

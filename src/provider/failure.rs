@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Failure, wording},
     http::{HttpResponse, retry_after},
     model::Model,
+    partial_json::repair::from_str_repaired,
 };
 
 /// So many characters of a body are shown.
@@ -54,7 +55,7 @@ pub(crate) fn of_response(
 ) -> Result<Error, Error> {
     let body = response.error_text()?;
     let status = response.status();
-    let parsed: Option<Value> = serde_json::from_str(&body).ok();
+    let parsed: Option<Value> = from_str_repaired(&body).ok();
     let object = parsed.as_ref().and_then(error_object);
     let named = object.map(Named::of).unwrap_or_default();
     let mut text = match object {

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// Stands for the half U+D800; the others follow in order.
 const FIRST_MARK: u32 = 0x10_f800;
 const FIRST_HALF: u16 = 0xd800;
@@ -59,6 +61,25 @@ pub(crate) fn join(waiting: &mut Option<u16>, text: &str) -> String {
         }
     }
     joined
+}
+
+/// The text of a delta, with `waiting` the half that its block still waits with. Most texts are whole already.
+pub(crate) fn whole(waiting: &mut Option<u16>, text: &str, has_marks: bool) -> String {
+    if has_marks || waiting.is_some() { join(waiting, text) } else { text.to_owned() }
+}
+
+/// Replaces the marks in all texts of a value that comes in one piece.
+pub(crate) fn replace(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = text.chars().map(without_mark).collect(),
+        Value::Array(items) => items.iter_mut().for_each(replace),
+        Value::Object(fields) => fields.values_mut().for_each(replace),
+        _ => (),
+    }
+}
+
+fn without_mark(it: char) -> char {
+    half_of(it).map_or(it, |_| REPLACEMENT)
 }
 
 fn mark_of(half: u16) -> char {

@@ -1,6 +1,6 @@
 //! A response of this API: chunks in, events out.
 
-use std::{mem, sync::Arc};
+use std::{borrow::Cow, mem, sync::Arc};
 
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ use crate::{
         driver::{Events, FrameDecoder},
         failure,
         grammar::GrammarTools,
+        halves,
         openai_completions::{
             details,
             messages::REASONING_FIELDS,
@@ -37,13 +38,15 @@ pub(super) struct Decoder {
     /// Whether the server says why a response ended.
     tells_finish: bool,
     blocks: Vec<Block>,
-    text: Option<usize>,
+    text: Option<Text>,
     thinking: Option<Thinking>,
     calls: Calls,
     has_id: bool,
     has_model: bool,
     finish: String,
     are_blocks_ended: bool,
+    /// Whether the texts of the present chunk may hold marks of half characters.
+    has_marks: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +57,16 @@ enum Block {
 }
 
 #[derive(Debug)]
+struct Text {
+    block: usize,
+    /// The first half of a character that was cut in two.
+    half: Option<u16>,
+}
+
+#[derive(Debug)]
 struct Thinking {
     block: usize,
+    half: Option<u16>,
     is_signed: bool,
     /// Pieces that have to come back as they were; they become the signature at the end.
     details: Vec<Value>,
@@ -80,12 +91,13 @@ impl Decoder {
             has_model: false,
             finish: String::new(),
             are_blocks_ended: false,
+            has_marks: false,
         }
     }
 
     fn chunk(&mut self, chunk: &Chunk<'_>, events: &mut Events) -> Result<(), Error> {
         if let Some(error) = said_error(&chunk.error) {
-            return Err(failure::in_stream(&error));
+            return Err(failure::in_stream(&self.without_marks(&error)));
         }
         self.head(chunk, events);
         if chunk.choices.is_null {
@@ -154,19 +166,20 @@ impl Decoder {
                 blocks.push(Block::Call);
                 blocks.len() - 1
             };
-            self.calls.take(pieces, &mut open_block, events)?;
+            self.calls.take(pieces, self.has_marks, &mut open_block, events)?;
         }
         Ok(())
     }
 
     fn text(&mut self, text: &str, events: &mut Events) {
-        let block = *self.text.get_or_insert_with(|| {
+        let open = self.text.get_or_insert_with(|| {
             self.blocks.push(Block::Text);
             let content_index = self.blocks.len() - 1;
             events.push_back(StreamEvent::TextStart { content_index });
-            content_index
+            Text { block: content_index, half: None }
         });
-        events.push_back(StreamEvent::TextDelta { content_index: block, delta: text.to_owned() });
+        let delta = halves::whole(&mut open.half, text, self.has_marks);
+        events.push_back(StreamEvent::TextDelta { content_index: open.block, delta });
     }
 
     /// Some servers send the same text in two fields: only the first that is not empty counts.
@@ -177,7 +190,7 @@ impl Decoder {
             // What this gateway calls `reasoning` it wants back as `reasoning_content`.
             let is_renamed = self.model.provider == "opencode-go" && *field == "reasoning";
             let signature = if is_renamed { "reasoning_content" } else { field };
-            let delta = text.text().to_owned();
+            let has_marks = self.has_marks;
             let thinking = self.open_thinking(events);
             let content_index = thinking.block;
             if !thinking.is_signed {
@@ -185,9 +198,11 @@ impl Decoder {
                 let signature = signature.to_owned();
                 events.push_back(StreamEvent::Signature { content_index, signature });
             }
+            let delta = halves::whole(&mut thinking.half, text.text(), has_marks);
             events.push_back(StreamEvent::ThinkingDelta { content_index, delta });
         }
         if let Some(pieces) = delta.reasoning_details.container() {
+            let pieces = &self.without_marks(pieces);
             let mut details = self.thinking.as_mut().map(|it| mem::take(&mut it.details));
             let any = details::append(details.get_or_insert_default(), pieces);
             if any || self.thinking.is_some() {
@@ -196,12 +211,21 @@ impl Decoder {
         }
     }
 
+    /// A value that comes in one piece, and so waits for no other half.
+    fn without_marks<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        let mut value = Cow::Borrowed(value);
+        if self.has_marks {
+            halves::replace(value.to_mut());
+        }
+        value
+    }
+
     fn open_thinking(&mut self, events: &mut Events) -> &mut Thinking {
         self.thinking.get_or_insert_with(|| {
             self.blocks.push(Block::Thinking);
             let block = self.blocks.len() - 1;
             events.push_back(StreamEvent::ThinkingStart { content_index: block, initial: None });
-            Thinking { block, is_signed: false, details: Vec::new() }
+            Thinking { block, half: None, is_signed: false, details: Vec::new() }
         })
     }
 
@@ -274,7 +298,11 @@ impl FrameDecoder for Decoder {
         if data.trim() == "[DONE]" {
             return self.end(events);
         }
-        match chunk::read(data, |chunk| self.chunk(&chunk, events)) {
+        let read = chunk::read(data, |chunk, has_marks| {
+            self.has_marks = has_marks;
+            self.chunk(&chunk, events)
+        });
+        match read {
             Ok(done) => done.unwrap_or(Ok(())),
             Err(error) => {
                 let shown: String = data.chars().take(200).collect();

@@ -1,6 +1,9 @@
 //! What comes of responses.
 
-use steerage::{ErrorKind, message::StopReason};
+use steerage::{
+    ErrorKind,
+    message::{AssistantContent, StopReason},
+};
 
 use super::*;
 
@@ -96,4 +99,44 @@ fn a_key_that_the_server_repeats_is_taken_out() {
         let events = format!("{:?}", outcome.events);
         assert!(!events.contains("secret"), "{events}");
     }
+}
+
+#[test]
+fn half_characters_are_never_seen() {
+    // What JSON of a server in JavaScript may hold, and no text of Rust.
+    let raw = |delta: &str| format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+    let both = |name: &str| {
+        let piece = |text: &str| raw(&format!("{{\"{name}\":\"{text}\"}}"));
+        [piece("a\\ud83d"), piece("\\ude48b\\ud83d"), piece("c"), piece("\\ud83d")]
+    };
+    let arguments = |text: &str| {
+        raw(&format!(
+            "{{\"tool_calls\":[{{\"index\":0,\"id\":\"c\",\"function\":{{\"name\":\"f\",\"arguments\":\"{text}\"}}}}]}}"
+        ))
+    };
+    let mut frames: Vec<String> = both("reasoning").into_iter().chain(both("content")).collect();
+    frames.push(arguments("{\\\"x\\\":\\\"\\ud83d"));
+    frames.push(arguments("\\ude48\\\"}"));
+    frames.push(
+        "data: {\"choices\":[{\"finish_reason\":\"tool_calls\"}],\"other\":\"\\ud83d\"}\n\n"
+            .to_owned(),
+    );
+    let message = answer(Response::events(frames)).message;
+    assert_eq!(message.error_message, None);
+    assert_eq!(message.texts().collect::<String>(), "a🙈b\u{fffd}c");
+    let thinking = message.content.iter().find_map(|block| match block {
+        AssistantContent::Thinking(it) => Some(it.thinking.as_str()),
+        _ => None,
+    });
+    assert_eq!(thinking, Some("a🙈b\u{fffd}c"));
+    assert_eq!(calls(&message)[0].2, json!({"x": "🙈"}));
+}
+
+#[test]
+fn half_a_character_in_an_error_does_not_hide_the_error() {
+    let frame = "data: {\"error\":{\"message\":\"too many \\ud83d\",\"code\":\"context_length_exceeded\"}}\n\n";
+    assert_eq!(answer(Response::events([frame])).failure().kind, ErrorKind::ContextOverflow);
+    let body =
+        "{\"error\":{\"message\":\"too many \\ud83d\",\"code\":\"context_length_exceeded\"}}";
+    assert_eq!(answer(Response::json(400, body)).failure().kind, ErrorKind::ContextOverflow);
 }

@@ -11,6 +11,7 @@ use crate::{
     provider::{
         driver::Events,
         grammar::{GrammarText, GrammarTools},
+        halves,
         openai_completions::response::chunk::{CallDelta, Object},
     },
     stream::StreamEvent,
@@ -38,6 +39,8 @@ struct OpenCall {
     /// The argument text of a call whose beginning was told without an id or a name: its end tells the whole call.
     late: Option<String>,
     grammar: Option<GrammarText>,
+    /// The first half of a character that was cut in two.
+    half: Option<u16>,
 }
 
 impl Calls {
@@ -49,10 +52,12 @@ impl Calls {
         self.list.is_empty()
     }
 
-    /// Takes the pieces of one delta. `open_block` gives the place of a new block.
+    /// Takes the pieces of one delta. `open_block` gives the place of a new block; with `has_marks` the texts may hold
+    /// marks of half characters.
     pub(super) fn take(
         &mut self,
         pieces: &[Object<CallDelta<'_>>],
+        has_marks: bool,
         open_block: &mut dyn FnMut() -> usize,
         events: &mut Events,
     ) -> Result<(), Error> {
@@ -73,7 +78,7 @@ impl Calls {
             if names {
                 seen.insert(call);
             }
-            self.extend(call, piece, events);
+            self.extend(call, piece, has_marks, events);
         }
         Ok(())
     }
@@ -137,7 +142,7 @@ impl Calls {
             tool_name: name.clone(),
         });
         let index = piece.index.number();
-        self.list.push(OpenCall { block, index, id, name, late, grammar: None });
+        self.list.push(OpenCall { block, index, id, name, late, grammar: None, half: None });
         self.list.len() - 1
     }
 
@@ -152,7 +157,7 @@ impl Calls {
     }
 
     /// Adds what a piece brings to its call.
-    fn extend(&mut self, call: usize, piece: &CallDelta<'_>, events: &mut Events) {
+    fn extend(&mut self, call: usize, piece: &CallDelta<'_>, has_marks: bool, events: &mut Events) {
         if self.list[call].id.is_empty() {
             self.list[call].id = self.unique_id(&piece.id.any_text());
         }
@@ -162,8 +167,13 @@ impl Calls {
         }
         open.index = open.index.or(piece.index.number());
         let delta = match (piece.custom.get(), piece.function.get()) {
-            (Some(custom), _) => self.grammar_delta(call, custom.input.text()),
-            (None, Some(function)) => function.arguments.any_text().into_owned(),
+            (Some(custom), _) => {
+                let input = halves::whole(&mut open.half, custom.input.text(), has_marks);
+                self.grammar_delta(call, &input)
+            }
+            (None, Some(function)) => {
+                halves::whole(&mut open.half, &function.arguments.any_text(), has_marks)
+            }
             (None, None) => String::new(),
         };
         self.push_delta(call, delta, events);

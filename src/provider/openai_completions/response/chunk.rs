@@ -11,6 +11,8 @@ use serde::{
 };
 use serde_json::Value;
 
+use crate::provider::halves;
+
 /// One chunk. Every field may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -172,21 +174,23 @@ impl Loose<'_> {
     }
 }
 
-/// Reads a chunk; `None` for JSON that is no object.
+/// Reads a chunk; `None` for JSON that is no object. `take` learns whether texts hold marks of half characters.
 pub(super) fn read<T>(
     data: &str,
-    take: impl FnOnce(Chunk<'_>) -> T,
+    take: impl FnOnce(Chunk<'_>, bool) -> T,
 ) -> Result<Option<T>, serde_json::Error> {
     if !data.trim_start().starts_with('{') {
         return serde_json::from_str::<IgnoredAny>(data).map(|_| None);
     }
     match serde_json::from_str(data) {
-        Ok(chunk) => Ok(Some(take(chunk))),
-        // A key that stands there twice is fine with most readers: read on, the last one wins.
-        Err(error) => match serde_json::from_str::<Value>(data) {
-            Ok(value) => Chunk::deserialize(&value).map(take).map(Some),
-            Err(_) => Err(error),
-        },
+        Ok(chunk) => Ok(Some(take(chunk, false))),
+        Err(error) => {
+            let marked = halves::mark(data);
+            let has_marks = matches!(marked, Cow::Owned(_));
+            // A key that stands there twice is fine with most readers: read on, the last one wins.
+            let value: Value = serde_json::from_str(&marked).map_err(|_| error)?;
+            Chunk::deserialize(&value).map(|chunk| Some(take(chunk, has_marks)))
+        }
     }
 }
 
