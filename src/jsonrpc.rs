@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::{Map, Number, Value, json};
 
+use crate::partial_json::repair::from_str_repaired;
+
 /// The message is no JSON.
 pub const PARSE_ERROR: i64 = -32700;
 /// The message is JSON, but no request.
@@ -110,7 +112,12 @@ impl Message {
 
     /// Reads the bytes of one message, or of a list of them. Each faulty one is an error of its own.
     pub fn from_bytes(bytes: &[u8]) -> Vec<Result<Message, String>> {
-        match serde_json::from_slice(bytes) {
+        let read = serde_json::from_slice(bytes).or_else(|error| match str::from_utf8(bytes) {
+            // Servers in JavaScript cut texts in the middle of a character and write the half that is left.
+            Ok(text) => from_str_repaired(text),
+            Err(_) => Err(error),
+        });
+        match read {
             Ok(Value::Array(list)) if !list.is_empty() => {
                 list.into_iter().map(Message::from_value).collect()
             }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     error::{Error, ErrorKind},
     message::Message,
+    partial_json::repair::from_str_repaired,
 };
 
 /// An entry of a saved transcript that is no message.
@@ -44,14 +45,16 @@ pub fn to_json<M: Borrow<Message>>(messages: &[M]) -> Result<String, Error> {
 /// Reads messages from a JSON list, or from an object whose `messages` are one.
 ///
 /// An entry that is no message is skipped and named. A text that is cut off or no such JSON is an error, so that nobody
-/// takes a part for the whole.
+/// takes a part for the whole; so is a list of entries of which none is a message. Halves of characters, which programs in
+/// JavaScript may write, become U+FFFD.
 pub fn from_json(text: &str) -> Result<(Vec<Message>, Vec<Skipped>), Error> {
     // Some editors put a byte order mark at the start.
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Err(Error::new(ErrorKind::Configuration, "the transcript is empty"));
     }
-    let value: Value = serde_json::from_str(text).map_err(unreadable)?;
+    // Programs in JavaScript write halves of characters as they are, which no text of Rust holds.
+    let value: Value = from_str_repaired(text).map_err(unreadable)?;
     let entries = match value {
         Value::Array(entries) => Some(entries),
         Value::Object(mut fields) => match fields.remove("messages") {
@@ -71,7 +74,16 @@ pub fn from_json(text: &str) -> Result<(Vec<Message>, Vec<Skipped>), Error> {
             Err(error) => skipped.push(Skipped { index, reason: error.to_string() }),
         }
     }
-    Ok((messages, skipped))
+    match skipped.first() {
+        Some(Skipped { reason, .. }) if messages.is_empty() => {
+            let count = skipped.len();
+            let text = format!(
+                "none of the {count} entries of the list is a message; the first: {reason}"
+            );
+            Err(Error::new(ErrorKind::Configuration, text))
+        }
+        _ => Ok((messages, skipped)),
+    }
 }
 
 fn unreadable(error: serde_json::Error) -> Error {

@@ -95,3 +95,24 @@ fn what_is_no_transcript_is_an_error() {
         ],
     );
 }
+
+#[test]
+fn a_list_without_any_message_is_no_transcript() {
+    check(
+        r#"[1, {"role": 5}]"#,
+        expect![
+            "Configuration: none of the 2 entries of the list is a message; the first: invalid type: integer `1`, expected a map"
+        ],
+    );
+    check("[]", expect![""]);
+}
+
+#[test]
+fn half_characters_of_other_programs_are_replaced() {
+    check(
+        r#"[{"role": "user", "content": "a\ud83d b"}]"#,
+        expect![[r#"
+            user: a� b
+        "#]],
+    );
+}

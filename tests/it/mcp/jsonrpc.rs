@@ -51,6 +51,14 @@ fn one_faulty_message_does_not_spoil_the_others() {
 }
 
 #[test]
+fn half_characters_do_not_cost_the_message() {
+    check(
+        r#"{"jsonrpc":"2.0","id":1,"result":{"text":"cut \ud83d"}}"#,
+        expect![[r#"{"jsonrpc":"2.0","id":1,"result":{"text":"cut �"}}"#]],
+    );
+}
+
+#[test]
 fn what_is_no_json_is_an_error_without_its_content() {
     check(
         "Server listening!",
