@@ -235,6 +235,7 @@ impl Exchange<'_> {
         };
         let place = Place {
             host: &host,
+            proxy: self.client.proxies.select(self.target).and_then(Found::address),
             phase: ticket.phase(),
             connect: self.client.options.connect_timeout,
             first_byte: self.first_byte(),
@@ -282,7 +283,14 @@ impl Exchange<'_> {
         for (name, value) in &request.headers {
             let follows = name.eq_ignore_ascii_case(header::CONTENT_LENGTH.as_str())
                 || name.eq_ignore_ascii_case(header::TRANSFER_ENCODING.as_str());
-            if !follows && (self.with_secrets || !request.is_secret(name)) {
+            let is_secret = request.is_secret(name);
+            if !follows && (self.with_secrets || !is_secret) {
+                if let Some(why) = unsendable(value, is_secret) {
+                    let text = format!(
+                        "the header `{name}` of the request to {host} cannot be sent: {why}"
+                    );
+                    return Err(Error::new(ErrorKind::Configuration, text));
+                }
                 builder = builder.header(name.as_str(), value.as_str());
             }
         }
@@ -296,6 +304,18 @@ impl Exchange<'_> {
             let text = format!("the request to {host} cannot be sent: {error}");
             Error::new(ErrorKind::Configuration, text)
         })
+    }
+}
+
+/// Says why a header cannot have this value. Keys with other characters than ASCII were copied wrongly.
+fn unsendable(value: &str, is_secret: bool) -> Option<&'static str> {
+    let is_control = |it: char| it.is_ascii_control() && it != '\t';
+    if value.contains(is_control) {
+        Some("its value holds a line end or another control character")
+    } else if is_secret && !value.is_ascii() {
+        Some("its value holds characters that are not ASCII, which no key has")
+    } else {
+        None
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{
 /// Where a request failed.
 pub(crate) struct Place<'a> {
     pub(crate) host: &'a str,
+    /// The proxy in between, if there is one.
+    pub(crate) proxy: Option<String>,
     pub(crate) phase: Phase,
     pub(crate) connect: Option<Duration>,
     pub(crate) first_byte: Option<Duration>,
@@ -46,18 +48,30 @@ impl Place<'_> {
             ureq::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => match self
                 .phase
             {
-                Phase::Connecting => format!("cannot connect to {host}: it closed the connection"),
+                Phase::Connecting => {
+                    format!("cannot connect to {}: it closed the connection", self.way())
+                }
                 Phase::Sent => format!("{host} closed the connection without an answer"),
                 Phase::Body => format!("{host} closed the connection in the middle of the answer"),
             },
             error => {
                 let cause = cause(error);
                 match self.phase {
-                    Phase::Connecting => format!("cannot connect to {host}: {cause}"),
+                    Phase::Connecting => {
+                        format!("cannot connect to {}: {cause}{}", self.way(), advice(&cause))
+                    }
                     Phase::Sent => format!("the request to {host} failed: {cause}"),
                     Phase::Body => format!("the answer of {host} broke off: {cause}"),
                 }
             }
+        }
+    }
+
+    /// The host and how it is reached: what failed on the way may be the proxy.
+    fn way(&self) -> String {
+        match &self.proxy {
+            Some(proxy) => format!("{} through the proxy {proxy}", self.host),
+            None => self.host.to_owned(),
         }
     }
 
@@ -68,7 +82,7 @@ impl Place<'_> {
         };
         match reason {
             Timeout::Connect | Timeout::Resolve => {
-                format!("cannot connect to {host}: no connection{}", within(self.connect))
+                format!("cannot connect to {}: no connection{}", self.way(), within(self.connect))
             }
             Timeout::RecvResponse => format!("{host} sent no answer{}", within(self.first_byte)),
             Timeout::PerRead => format!("{host} sent nothing more{}", within(self.idle)),
@@ -77,6 +91,16 @@ impl Place<'_> {
             }
             other => format!("the request to {host} timed out ({other})"),
         }
+    }
+}
+
+/// What to do about a cause that says little to people.
+fn advice(cause: &str) -> &'static str {
+    // The words of rustls and of OpenSSL for bytes that are no TLS.
+    if ["InvalidContentType", "wrong version number"].iter().any(|it| cause.contains(it)) {
+        ": it does not speak TLS, use http:// if that is meant"
+    } else {
+        ""
     }
 }
 

@@ -106,6 +106,12 @@ impl Proxies {
 }
 
 impl Found {
+    /// The proxy's host and port, without its name and password.
+    pub(crate) fn address(&self) -> Option<String> {
+        let proxy = Proxy::new(self.url.expose()).ok()?;
+        Some(format!("{}:{}", proxy.host(), proxy.port()))
+    }
+
     pub(crate) fn open(&self) -> Result<Proxy> {
         Proxy::new(self.url.expose()).map_err(|_| {
             let text = format!(

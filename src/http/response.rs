@@ -263,7 +263,8 @@ impl HttpResponse {
         let Context { host, idle, ticket, .. } = &self.context;
         // The number would be wrong if it was not the idle limit that was reached.
         let idle = idle.filter(|_| !ticket.has_deadline());
-        let place = Place { host, phase: Phase::Body, connect: None, first_byte: None, idle };
+        let phase = Phase::Body;
+        let place = Place { host, proxy: None, phase, connect: None, first_byte: None, idle };
         let error = place.error(&error);
         Error::from_failure(error.failure().clone(), self.scrub(error.message()))
     }

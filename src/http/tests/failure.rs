@@ -196,6 +196,23 @@ fn what_cannot_be_sent_is_a_mistake_of_the_program() {
 }
 
 #[test]
+fn a_header_that_cannot_be_sent_is_named_without_its_value() {
+    let server = Server::start([]).unwrap();
+    for (name, value, why) in [
+        ("authorization", "Bearer sk-broken-1\n", "control character"),
+        ("x-api-key", "sk-brökén-1", "not ASCII"),
+        ("x-title", "a\r\nb: c", "control character"),
+    ] {
+        let error = failure(&client(), &get(&server, "/").header(name, value));
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Configuration, false));
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("the header `{name}` of the request to ")), "{text}");
+        assert!(text.contains(why) && !text.contains("sk-"), "{text}");
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
 fn a_server_that_speaks_something_else_breaks_the_protocol() {
     let (listener, address) = listener();
     let peer = move || {

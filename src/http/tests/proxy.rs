@@ -233,7 +233,23 @@ fn a_proxy_that_refuses_is_named_by_its_answer() {
     let proxy = Server::start([Response::new(403).text("no")]).unwrap();
     let error = failure(&through(proxy.url()), &HttpRequest::get("http://api.test/"));
     assert_eq!(error.kind(), ErrorKind::Network);
+    let begin = format!("cannot connect to api.test through the proxy {}: ", proxy.address());
+    assert!(error.to_string().starts_with(&begin), "{error}");
     assert!(error.to_string().contains("403"), "{error}");
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_named_without_its_password() {
+    let address = {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.local_addr().unwrap()
+    };
+    for scheme in ["http", "socks5h"] {
+        let client = through(format!("{scheme}://user:pa55word@{address}"));
+        let error = failure(&client, &HttpRequest::get("http://api.test/"));
+        let begin = format!("cannot connect to api.test through the proxy {address}: ");
+        assert!(error.to_string().starts_with(&begin), "{error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! TLS: certificates of one's own, and aborts through it.
 
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+};
+
 use super::*;
 use crate::{
     AbortController,
@@ -239,4 +244,20 @@ fn an_abort_goes_through_tls_and_a_proxy() {
     expect_report(&reports, &piece("first"));
     controller.abort();
     expect_report(&reports, &ABORTED);
+}
+
+#[cfg(feature = "rustls")]
+#[test]
+fn a_server_without_tls_is_told_as_such() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let peer = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 16]).unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    };
+    crate::thread::spawn("test-peer", peer).unwrap();
+    let error = failure(&client(), &HttpRequest::get(format!("https://{address}/")));
+    let text = error.to_string();
+    assert!(text.ends_with(": it does not speak TLS, use http:// if that is meant"), "{text}");
 }
