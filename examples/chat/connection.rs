@@ -125,5 +125,5 @@ fn in_a_known_api(model: Arc<Model>) -> Arc<Model> {
 
 fn openai_key() -> Option<Secret> {
     let key = env::var("OPENAI_API_KEY").ok()?;
-    Some(key).filter(|key| !key.trim().is_empty()).map(Secret::new)
+    Some(key.trim()).filter(|key| !key.is_empty()).map(Secret::new)
 }

@@ -7,7 +7,8 @@
 
 use std::{
     env,
-    io::{self, BufRead, IsTerminal},
+    fmt::Display,
+    io::{self, BufRead, IsTerminal, Write},
     process::ExitCode,
     sync::mpsc::{Sender, channel},
     thread,
@@ -35,19 +36,24 @@ fn main() -> ExitCode {
     let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let outcome = match arguments::parse(words) {
         Ok(Wish::Help) => {
-            print!("{}", arguments::HELP);
-            return ExitCode::SUCCESS;
+            return match io::stdout().write_all(arguments::HELP.as_bytes()) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => failed(&error),
+                _ => ExitCode::SUCCESS,
+            };
         }
         Ok(Wish::Chat(arguments)) => chat(&arguments),
         Err(error) => Err(format!("{error} (see --help)").into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &dyn Display) -> ExitCode {
+    // There may be nobody who reads that either.
+    let _ = writeln!(io::stderr(), "error: {error}");
+    ExitCode::from(2)
 }
 
 fn chat(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
