@@ -74,6 +74,7 @@ pub(crate) struct Call {
 }
 
 /// The stream of one request.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct ProviderStream<D> {
     state: State,
     decoder: D,
