@@ -29,11 +29,9 @@ const AFFINITY: &str = "x-affinity";
 /// Builds the call of a request.
 pub(super) fn build(request: &StreamRequest, provider: &ProviderOptions) -> Result<Call, Error> {
     let (payload, body) = kept::for_hook(body(request)?, &request.options.hooks)?;
-    // The address is a place; what is asked there is not part of it.
-    let base = request.model.base_url.split(['?', '#']).next().unwrap_or_default();
     let http = HttpRequest {
         method: Method::Post,
-        url: endpoint(base, "/v1/chat/completions"),
+        url: endpoint(&request.model.base_url, "/v1/chat/completions"),
         headers: headers(request, provider),
         secret_headers: vec!["cf-aig-authorization".to_owned()],
         first_byte_timeout: request.options.timeout,

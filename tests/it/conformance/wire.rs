@@ -16,10 +16,16 @@ mod play;
 mod splits;
 
 /// Cases that contradict what the library does better on purpose, with the reason.
-const EXCEPTIONS: &[(&str, &str)] = &[(
-    "anthropic-messages/tool-without-id",
-    "a call without an id gets one, so that its result can name it",
-)];
+const EXCEPTIONS: &[(&str, &str)] = &[
+    (
+        "anthropic-messages/tool-without-id",
+        "a call without an id gets one, so that its result can name it",
+    ),
+    (
+        "mistral-conversations/base-url-forms",
+        "the query of a base URL is sent on every API: the key of a gateway may be in it",
+    ),
+];
 
 /// So many cases run at the same time: they mostly wait.
 const WORKERS: usize = 8;
