@@ -3,6 +3,9 @@
 //! `cargo bench --bench figures` prints tables; FIGURES.md explains them. `-- W3a W5 --rounds 3` does a part. Every
 //! measurement is a process of its own, which reports what it used; in each round all contenders take their turn, so that
 //! whatever else the machine does meets them alike. Read the ratios: the columns of one table come from one run.
+//!
+//! For a profiler the binary does one piece of work alone: `--serve` starts the server and prints its URL,
+//! `--work ours run URL text-200000-16` does W1.
 
 #[cfg(target_os = "linux")]
 mod figures {
@@ -30,6 +33,7 @@ fn main() {
         Some((measure::Contender::WithHop, task)) => child::report(by_hand::run(&task, true)),
         Some((measure::Contender::Ours, task)) => child::report(ours::run(&task, false)),
         Some((measure::Contender::Observed, task)) => child::report(ours::run(&task, true)),
+        None if arguments == ["--serve"] => mock::serve(),
         None => rows::print(&measure::measure(&arguments)),
     }
 }

@@ -81,6 +81,15 @@ impl Mock {
     }
 }
 
+/// Serves until the process is ended.
+pub(crate) fn serve() {
+    let mock = Mock::start().expect("a server");
+    println!("{}", mock.url());
+    loop {
+        thread::park();
+    }
+}
+
 fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.to_owned()).stack_size(256 << 10)
 }
