@@ -24,7 +24,7 @@ use crate::{
     model::Model,
     stream::default_stream_fn,
     thread::timer,
-    tool::{NestedCall, Tool, ToolError, ToolOutcome, while_blocked},
+    tool::{Budget, NestedCall, Tool, ToolError, ToolOutcome, while_blocked},
     transcript::current_system,
 };
 
@@ -99,7 +99,7 @@ impl Agent {
     /// Makes an agent. It does nothing until it is prompted.
     ///
     /// Fails with [`ErrorKind::Configuration`] without a stream function, for a tool whose schema cannot be used, and for
-    /// a budget of no request.
+    /// a budget of no request or of less than no cost.
     pub fn new(model: impl Into<Arc<Model>>, options: AgentOptions) -> Result<Agent, Error> {
         Agent::assemble(model.into(), options)
     }
@@ -125,9 +125,18 @@ impl Agent {
     ///
     /// Fails with [`ErrorKind::Busy`] while a run is active, and with [`ErrorKind::NothingToContinue`] for an empty list.
     pub fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Run, Error> {
+        self.prompt_below(prompt, None)
+    }
+
+    /// The same for a run that serves another, whose budget and limits hold for it too.
+    pub(crate) fn prompt_below(
+        &self,
+        prompt: impl Into<Prompt>,
+        above: Option<Arc<Budget>>,
+    ) -> Result<Run, Error> {
         let prompts = shared(prompt.into().messages);
         check_prompts(&prompts)?;
-        self.start(|_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
+        self.start(above, |_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
     }
 
     /// Starts a run from the transcript as it stands. Returns at once.
@@ -137,7 +146,7 @@ impl Agent {
     /// no message but the prompt, and with [`ErrorKind::EndsWithAssistant`] if nothing is queued.
     pub fn resume(&self) -> Result<Run, Error> {
         let core = self.core().clone();
-        self.start(move |state| match check_continuable(&state.messages) {
+        self.start(None, move |state| match check_continuable(&state.messages) {
             Ok(()) => Ok(RunStart { prompts: Vec::new(), queue: None, skip_first_poll: false }),
             Err(error) if error.kind() == ErrorKind::EndsWithAssistant => {
                 let steers = !state.steering.is_empty();
@@ -155,6 +164,7 @@ impl Agent {
 
     fn start(
         &self,
+        above: Option<Arc<Budget>>,
         begin: impl FnOnce(&mut State) -> Result<RunStart, Error>,
     ) -> Result<Run, Error> {
         let core = self.core();
@@ -162,7 +172,7 @@ impl Agent {
             let mut state = core.state.lock();
             refuse_active(&state)?;
             let run = RunState::new(state.options.deadline);
-            let config = config_of(core, &state, &run)?;
+            let config = config_of(core, &state, &run, above.as_deref())?;
             let start = begin(&mut state)?;
             state.active = Some(run.clone());
             state.error = None;
@@ -171,7 +181,7 @@ impl Agent {
                 tools: state.options.tools.clone(),
             };
             let line = run.line();
-            (run.clone(), Job { core: core.clone(), run, start, context, config, line })
+            (run.clone(), Job { core: core.clone(), run, start, context, config, line, above })
         };
         if let Err(error) = core.dispatch(job) {
             core.end_run(&run, None);
@@ -276,6 +286,8 @@ impl Agent {
             hooks: options.hooks.clone(),
             pool: options.tool_pool.clone(),
             grace: options.tool_grace,
+            limits: options.call_limits,
+            budget: None,
         };
         let message =
             messages.iter().rev().find(|message| message.as_assistant().is_some()).cloned();
@@ -317,7 +329,13 @@ impl Drop for Handle {
     }
 }
 
-fn config_of(core: &Arc<Core>, state: &State, run: &RunState) -> Result<LoopConfig, Error> {
+fn config_of(
+    core: &Arc<Core>,
+    state: &State,
+    run: &RunState,
+    above: Option<&Budget>,
+) -> Result<LoopConfig, Error> {
+    let inherited = above.map(|above| above.passed_down).unwrap_or_default();
     let options = &state.options;
     let queue = |steers| -> Option<Arc<dyn MessageQueue>> {
         Some(Arc::new(AgentQueue { core: core.clone(), steers }))
@@ -333,7 +351,9 @@ fn config_of(core: &Arc<Core>, state: &State, run: &RunState) -> Result<LoopConf
         tool_execution: options.tool_execution,
         pool: options.tool_pool.clone(),
         grace: options.tool_grace,
-        max_requests: options.max_requests,
+        call_limits: options.call_limits.or(inherited.call_limits),
+        max_requests: options.max_requests.or(inherited.max_requests),
+        max_cost: options.max_cost,
         stop: run.stop.clone(),
         memo: core.memo.clone(),
     })
@@ -354,7 +374,7 @@ fn refuse_active(state: &State) -> Result<(), Error> {
 }
 
 fn check_options(options: &AgentOptions) -> Result<(), Error> {
-    check_budget(options.max_requests)?;
+    check_budget(options.max_requests, options.max_cost)?;
     check_tools(&options.tools)
 }
 

@@ -11,7 +11,7 @@ use crate::{
     event::AgentEvent,
     message::{Message, StopReason, shared},
     thread,
-    tool::{Tool, ToolError},
+    tool::{Budget, Tool, ToolError},
 };
 
 mod calls;
@@ -19,14 +19,15 @@ mod config;
 mod declare;
 mod execution;
 mod response;
+mod sizes;
 mod turns;
 
 pub(crate) use crate::agent_loop::calls::{CallScope, CallSite};
 pub use crate::agent_loop::config::{
     AfterToolCall, AfterToolCallHook, ApiKeyHook, BeforeToolCall, BeforeToolCallHook,
-    ContextChanges, FinishTurnHook, Hooks, LoopConfig, MessageQueue, MessagesHook, NextTurn,
-    PrepareNextTurnHook, PrepareRequestHook, ResultChanges, RunContext, SoftStop, ToolDecision,
-    Turn, TurnDecision,
+    ContextChanges, CutResult, FinishTurnHook, Hooks, LoopConfig, MessageQueue, MessagesHook,
+    NextTurn, PrepareNextTurnHook, PrepareRequestHook, ResultChanges, ResultCutHook, RunContext,
+    SoftStop, ToolDecision, Turn, TurnDecision,
 };
 
 /// Messages and executable tools that a run starts from.
@@ -118,7 +119,7 @@ pub fn agent_loop(
     let prompts = shared(prompts);
     check_prompts(&prompts)?;
     let start = RunStart { prompts, queue: None, skip_first_poll: false };
-    Ok(run_loop(start, context, config, Surroundings { signal, sink })?.messages)
+    Ok(run_loop(start, context, config, Surroundings { signal, sink, above: None })?.messages)
 }
 
 /// Runs on from a context whose last message is not the model's, without a new prompt.
@@ -133,7 +134,7 @@ pub fn agent_loop_continue(
 ) -> Result<Vec<Arc<Message>>, Error> {
     check_continuable(&context.messages)?;
     let start = RunStart { prompts: Vec::new(), queue: None, skip_first_poll: false };
-    Ok(run_loop(start, context, config, Surroundings { signal, sink })?.messages)
+    Ok(run_loop(start, context, config, Surroundings { signal, sink, above: None })?.messages)
 }
 
 /// How a run ended.
@@ -145,6 +146,8 @@ pub(crate) enum LoopEnd {
     Stopped,
     /// The budget of requests was used up while more was asked for.
     OutOfRequests,
+    /// The budget of costs was used up while more was asked for.
+    OutOfBudget,
 }
 
 pub(crate) struct LoopResult {
@@ -166,6 +169,8 @@ pub(crate) struct RunStart {
 pub(crate) struct Surroundings<'a> {
     pub(crate) signal: &'a AbortSignal,
     pub(crate) sink: &'a mut dyn EventSink,
+    /// The budget of the run that this one serves.
+    pub(crate) above: Option<Arc<Budget>>,
 }
 
 pub(crate) fn run_loop(
@@ -174,7 +179,7 @@ pub(crate) fn run_loop(
     config: &LoopConfig,
     surroundings: Surroundings<'_>,
 ) -> Result<LoopResult, Error> {
-    check_budget(config.max_requests)?;
+    check_budget(config.max_requests, config.max_cost)?;
     let run = turns::Run::new(context, config.clone(), surroundings);
     // Foreign code is guarded where it is called; this catches what remains, such as a stream that panics when dropped.
     guard(|| Ok(run.run(start)))?
@@ -194,9 +199,14 @@ pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> 
     }
 }
 
-pub(crate) fn check_budget(max_requests: Option<u32>) -> Result<(), Error> {
+pub(crate) fn check_budget(max_requests: Option<u32>, max_cost: Option<f64>) -> Result<(), Error> {
     if max_requests == Some(0) {
         let message = "max_requests is 0, so a run could ask nothing: allow one at least, or any number with `None`";
+        return Err(Error::new(ErrorKind::Configuration, message));
+    }
+    if let Some(most) = max_cost.filter(|most| most.is_nan() || *most < 0.0) {
+        let message =
+            format!("max_cost is {most}: give an amount in US dollars, or `None` for any");
         return Err(Error::new(ErrorKind::Configuration, message));
     }
     Ok(())

@@ -126,4 +126,9 @@ impl AgentEvent {
     pub fn to_json(&self) -> Map<String, Value> {
         form::to_json(self)
     }
+
+    /// The event as JSON without the messages that other events tell in whole: its size is that of what is new.
+    pub(crate) fn to_lean_json(&self) -> Map<String, Value> {
+        form::to_lean_json(self)
+    }
 }

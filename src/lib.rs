@@ -36,7 +36,7 @@
 //! A layer may use those below it; a test checks the arrows.
 //!
 //! ```text
-//!  L6  builtin   codemode   mcp::servers                        built on the agent
+//!  L6  builtin   codemode   mcp::servers   sub_agent            built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
@@ -129,6 +129,7 @@ pub mod schema;
 mod secret;
 pub mod sse;
 pub mod stream;
+mod sub_agent;
 pub mod testing;
 mod thread;
 mod tool;
@@ -160,9 +161,10 @@ pub use crate::{
         AssistantStream, LiveMessage, StreamEvent, StreamFn, StreamOptions, StreamRequest,
         Transcript, set_default_stream_fn,
     },
+    sub_agent::agent_tool,
     tool::{
-        ExecutionMode, PrepareArguments, ReplayPolicy, Tool, ToolContext, ToolError, ToolHandler,
-        ToolHints, ToolOutcome, ToolPool, ToolResult,
+        CallLimits, CallResources, ExecutionMode, PrepareArguments, ReplayPolicy, Tool,
+        ToolContext, ToolError, ToolHandler, ToolHints, ToolOutcome, ToolPool, ToolResult,
     },
     usage::{Cost, PriceTier, Prices, Usage},
 };

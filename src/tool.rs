@@ -22,12 +22,16 @@ use crate::{
 
 mod context;
 mod hints;
+mod limits;
 mod pool;
+mod schedule;
 
-pub use crate::tool::{context::ToolContext, hints::ToolHints, pool::ToolPool};
+pub use crate::tool::{context::ToolContext, hints::ToolHints, limits::CallLimits, pool::ToolPool};
 pub(crate) use crate::tool::{
     context::{NestedCall, NestedCalls},
-    pool::{Job, while_blocked},
+    limits::{Budget, PassedDown},
+    pool::while_blocked,
+    schedule::{Planned, Schedule},
 };
 
 /// What a failing tool returns: any error, or a text. The model sees its text.
@@ -48,6 +52,9 @@ pub trait ToolHandler: Send + Sync {
 /// Reshapes the arguments of the model before they are validated.
 pub type PrepareArguments =
     Arc<dyn Fn(Map<String, Value>) -> Result<Map<String, Value>, ToolError> + Send + Sync>;
+
+/// Names what a call touches, from its arguments.
+pub type CallResources = Arc<dyn Fn(&Map<String, Value>) -> Vec<String> + Send + Sync>;
 
 /// A tool that a model may call.
 ///
@@ -85,6 +92,8 @@ struct Inner {
     replay: ReplayPolicy,
     hints: ToolHints,
     time_limit: Option<Duration>,
+    call_limits: CallLimits,
+    resources: Option<CallResources>,
     prepare_arguments: Option<PrepareArguments>,
     handler: Arc<dyn ToolHandler>,
     /// Prepared at the first use and kept; an unusable schema is an error when the tool is given to an agent.
@@ -232,6 +241,8 @@ impl Tool {
                 replay: ReplayPolicy::default(),
                 hints: ToolHints::default(),
                 time_limit: None,
+                call_limits: CallLimits::default(),
+                resources: None,
                 prepare_arguments: None,
                 handler,
                 schema: OnceLock::new(),
@@ -278,6 +289,37 @@ impl Tool {
     #[must_use]
     pub fn time_limit(self, limit: Duration) -> Tool {
         self.with(|inner| inner.time_limit = Some(limit))
+    }
+
+    /// Limits how many of its calls are at work at once and how long arguments and results are. Default: as the agent says.
+    #[must_use]
+    pub fn call_limits(self, limits: CallLimits) -> Tool {
+        self.with(|inner| inner.call_limits = limits)
+    }
+
+    /// Names what a call touches, such as a path, from its checked arguments. Of the calls of one message those that touch
+    /// the same run one after another in their order, of whichever tools they are; the others run at the same time.
+    ///
+    /// Names are compared as they are, so write the same thing in the same way. It runs on the run's thread before the
+    /// call; a panic refuses the call. Default: nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use steerage::Tool;
+    ///
+    /// let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    /// let touch = Tool::with_schema("touch", "Makes a file", schema, |_, _| Ok(()))
+    ///     .resources(|arguments| arguments["path"].as_str().map(str::to_owned).into_iter().collect());
+    /// # assert_eq!(touch.name(), "touch");
+    /// ```
+    #[must_use]
+    pub fn resources(
+        self,
+        resources: impl Fn(&Map<String, Value>) -> Vec<String> + Send + Sync + 'static,
+    ) -> Tool {
+        self.with(|inner| inner.resources = Some(Arc::new(resources)))
     }
 
     /// Reshapes the arguments of the model before they are validated, for example old names to new ones.
@@ -377,6 +419,14 @@ impl Tool {
 
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.inner.time_limit
+    }
+
+    pub(crate) fn call_limits_said(&self) -> CallLimits {
+        self.inner.call_limits
+    }
+
+    pub(crate) fn touches(&self) -> Option<&CallResources> {
+        self.inner.resources.as_ref()
     }
 
     pub(crate) fn shim(&self) -> Option<&PrepareArguments> {

@@ -9,7 +9,7 @@ use crate::{
     message::{Content, ImageContent, Message, MessageContent, UserMessage},
     model::ThinkingLevel,
     stream::{StreamFn, StreamOptions},
-    tool::{ExecutionMode, Tool, ToolPool},
+    tool::{CallLimits, ExecutionMode, Tool, ToolPool},
 };
 
 /// What an agent is made with; [`Agent::configure`](crate::Agent::configure) changes it later.
@@ -41,8 +41,15 @@ pub struct AgentOptions {
     pub request: StreamOptions,
     /// How long a run may take; then it is aborted. Default: any time.
     pub deadline: Option<Duration>,
-    /// How many requests a run may make, at least one; then it ends softly. Default: any number.
+    /// What tool calls may take: how many at once, how long arguments and results. How long a call may run is said by
+    /// [`Tool::time_limit`]. Default: anything.
+    pub call_limits: CallLimits,
+    /// How many turns a run may take, which is how many requests it makes; at least one. Then it ends softly with
+    /// [`RunEnd::OutOfRequests`](crate::RunEnd::OutOfRequests). Default: any number.
     pub max_requests: Option<u32>,
+    /// What a run may cost in US dollars, its responses and what its tools report together. When that is reached after a
+    /// turn, the run ends softly with [`RunEnd::OutOfBudget`](crate::RunEnd::OutOfBudget). Default: anything.
+    pub max_cost: Option<f64>,
 }
 
 /// How many queued messages a poll takes.
@@ -78,7 +85,9 @@ impl Default for AgentOptions {
             hooks: Hooks::default(),
             request: StreamOptions::default(),
             deadline: None,
+            call_limits: CallLimits::default(),
             max_requests: None,
+            max_cost: None,
         }
     }
 }

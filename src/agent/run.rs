@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub messages: Vec<Arc<Message>>,
     /// The text of the last assistant message.
     pub text: String,
-    /// Tokens and costs of all its responses.
+    /// Tokens and costs of all its responses, and what its tools report of theirs.
     pub usage: Usage,
     /// Why it ended.
     pub end: RunEnd,
@@ -58,6 +58,8 @@ pub enum RunEnd {
     Stopped,
     /// Its budget of requests was used up.
     OutOfRequests,
+    /// What it may cost was reached.
+    OutOfBudget,
     /// The host aborted it, or its deadline passed.
     Aborted,
     /// The model's response failed.
@@ -229,8 +231,14 @@ impl RunState {
 impl RunOutcome {
     pub(super) fn of(result: LoopResult) -> RunOutcome {
         let mut usage = Usage::default();
-        for message in result.messages.iter().filter_map(|message| message.as_assistant()) {
-            usage.add(&message.usage);
+        for message in &result.messages {
+            match &**message {
+                Message::Assistant(message) => usage.add(&message.usage),
+                Message::ToolResult(result) => {
+                    result.usage.iter().for_each(|of_tool| usage.add(of_tool));
+                }
+                _ => (),
+            }
         }
         let last = result.messages.iter().rev().find_map(|message| message.as_assistant());
         let end = match (last.map(|last| last.stop_reason), result.end) {
@@ -239,6 +247,7 @@ impl RunOutcome {
             (_, LoopEnd::Natural) => RunEnd::Completed,
             (_, LoopEnd::Stopped) => RunEnd::Stopped,
             (_, LoopEnd::OutOfRequests) => RunEnd::OutOfRequests,
+            (_, LoopEnd::OutOfBudget) => RunEnd::OutOfBudget,
         };
         let failed = last.filter(|last| last.is_failed());
         RunOutcome {
@@ -273,7 +282,9 @@ impl RunOutcome {
 
     fn judge(self) -> Result<RunOutcome, Error> {
         match self.end {
-            RunEnd::Completed | RunEnd::Stopped | RunEnd::OutOfRequests => Ok(self),
+            RunEnd::Completed | RunEnd::Stopped | RunEnd::OutOfRequests | RunEnd::OutOfBudget => {
+                Ok(self)
+            }
             RunEnd::Aborted | RunEnd::Failed | RunEnd::Broken => {
                 let kind = if self.end == RunEnd::Aborted {
                     ErrorKind::Aborted

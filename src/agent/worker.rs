@@ -17,6 +17,7 @@ use crate::{
     message::{AssistantContent, AssistantMessage, Message, StopReason, now_ms},
     model::Model,
     thread::{self, Home, lineage},
+    tool::Budget,
 };
 
 /// One run. It keeps the core alive until the run has ended; between runs the thread keeps nothing.
@@ -27,6 +28,8 @@ pub(super) struct Job {
     pub(super) context: LoopContext,
     pub(super) config: LoopConfig,
     pub(super) line: Arc<lineage::Lineage>,
+    /// The budget of the run that this one serves.
+    pub(super) above: Option<Arc<Budget>>,
 }
 
 impl Core {
@@ -62,12 +65,12 @@ fn work(jobs: &Receiver<Job>) {
 
 impl Job {
     fn perform(self) {
-        let Job { core, run, start, context, config, line } = self;
+        let Job { core, run, start, context, config, line, above } = self;
         let _entered = lineage::enter(Some(line));
         let signal = run.signal();
         let course = Course { signal: signal.clone(), stop: run.stop.clone() };
         let mut sink = Sink { core: &core, course, ahead: Vec::new(), posted: None };
-        let surroundings = Surroundings { signal: &signal, sink: &mut sink };
+        let surroundings = Surroundings { signal: &signal, sink: &mut sink, above };
         let outcome = match run_loop(start, context, &config, surroundings) {
             Ok(result) => RunOutcome::of(result),
             Err(error) => close_broken(&mut sink, &config.model, &error),

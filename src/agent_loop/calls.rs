@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use crate::{
     abort::AbortSignal,
     agent_loop::{
-        config::{AfterToolCall, BeforeToolCall, Hooks, ResultChanges, ToolDecision},
+        config::{AfterToolCall, BeforeToolCall, CutResult, Hooks, ResultChanges, ToolDecision},
         execution::{Execution, Happening},
-        guard,
+        guard, sizes,
         turns::Run,
     },
     error::Error,
@@ -17,8 +17,8 @@ use crate::{
     message::{Message, StopReason, ToolCall, ToolResultMessage, now_ms},
     thread::lineage::{self, Lineage},
     tool::{
-        ExecutionMode, NestedCall, NestedCalls, Tool, ToolOutcome, ToolPool, ToolResult,
-        while_blocked,
+        Budget, CallLimits, ExecutionMode, NestedCall, NestedCalls, Tool, ToolOutcome, ToolPool,
+        ToolResult, while_blocked,
     },
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct CallScope {
     pub(crate) hooks: Hooks,
     pub(crate) pool: ToolPool,
     pub(crate) grace: Duration,
+    pub(crate) limits: CallLimits,
+    pub(crate) budget: Option<Arc<Budget>>,
 }
 
 /// Where calls stand: the message that holds them and the messages before it.
@@ -50,6 +52,8 @@ pub(super) struct Prepared {
     pub(super) call: Arc<ToolCall>,
     pub(super) tool: Tool,
     pub(super) arguments: Map<String, Value>,
+    /// What the call touches.
+    pub(super) resources: Vec<String>,
 }
 
 /// A call that has run.
@@ -84,6 +88,8 @@ impl Run<'_> {
             hooks: hooks.clone(),
             pool: self.config.pool.clone(),
             grace: self.config.grace,
+            limits: self.config.call_limits,
+            budget: Some(self.budget.clone()),
         };
         let batch = if assistant.stop_reason == StopReason::Length {
             self.refuse_all(&calls)?
@@ -117,9 +123,11 @@ impl Run<'_> {
             return None;
         }
         let prepare = |call: Arc<ToolCall>| {
-            let tool = find(&self.tools, &call.name).filter(|tool| tool.shim().is_none())?;
-            let arguments = check_arguments(tool, &call).ok()?;
-            Some(Prepared { call, tool: tool.clone(), arguments })
+            let tool = find(&self.tools, &call.name)
+                .filter(|tool| tool.shim().is_none() && tool.touches().is_none())?;
+            let limits = tool.call_limits_said().or(self.config.call_limits);
+            let arguments = check_arguments(tool, &call, limits.argument_bytes).ok()?;
+            Some(Prepared { call, tool: tool.clone(), arguments, resources: Vec::new() })
         };
         calls.into_iter().map(prepare).collect()
     }
@@ -242,7 +250,9 @@ impl Run<'_> {
                 break;
             }
             // Ends that are there at once are told together, unless a hook has to see each.
-            if (happening.is_none() || scope.hooks.after_tool_call.is_some())
+            let has_hook =
+                scope.hooks.after_tool_call.is_some() || scope.hooks.on_result_cut.is_some();
+            if (happening.is_none() || has_hook)
                 && let Err(error) = self.settle()
             {
                 execution.abandon();
@@ -261,7 +271,11 @@ impl Run<'_> {
                 Happening::Ended(index, outcome) => {
                     let call = execution.call(index).clone();
                     let ran = Ran { call: &call, arguments: execution.arguments(index), outcome };
-                    let outcome = scope.finalise(site, ran, self.signal);
+                    let mut outcome = scope.finalise(site, ran, self.signal);
+                    if let Err(error) = scope.shorten(&call, &mut outcome, self.signal) {
+                        outcome =
+                            ToolOutcome { duration: outcome.duration, ..failed(error.message()) };
+                    }
                     let told = self.end_call(&call, &outcome);
                     outcomes[index] = Some(outcome);
                     told
@@ -292,6 +306,7 @@ impl Run<'_> {
         let mut batch = Batch { results: Vec::new(), terminates: !outcomes.is_empty() };
         for (call, outcome) in calls.iter().zip(outcomes) {
             batch.terminates &= outcome.result.terminate == Some(true);
+            self.budget.spend(outcome.result.usage.as_ref().map_or(0.0, |usage| usage.cost.total));
             let message = Arc::new(Message::ToolResult(result_message(call, outcome)));
             self.add_message(message.clone())?;
             batch.results.push(message);
@@ -329,7 +344,8 @@ impl CallScope {
         call: &Arc<ToolCall>,
         signal: &AbortSignal,
     ) -> Result<Prepared, Box<ToolOutcome>> {
-        let arguments = check_arguments(tool, call)?;
+        let limits = tool.call_limits_said().or(self.limits);
+        let arguments = check_arguments(tool, call, limits.argument_bytes)?;
         // That may have taken a while, and the tool's own preparation may have aborted.
         if signal.is_aborted() {
             return Err(Box::new(not_run()));
@@ -352,10 +368,16 @@ impl CallScope {
                 Err(error) => return Err(refused(error.message())),
             }
         }
+        let resources = match tool.touches() {
+            None => Vec::new(),
+            Some(touches) => {
+                guard(|| Ok(touches(&arguments))).map_err(|error| refused(error.message()))?
+            }
+        };
         if signal.is_aborted() {
             return Err(Box::new(not_run()));
         }
-        Ok(Prepared { call: call.clone(), tool: tool.clone(), arguments })
+        Ok(Prepared { call: call.clone(), tool: tool.clone(), arguments, resources })
     }
 
     /// Lets the host change what a call gave.
@@ -386,6 +408,29 @@ impl CallScope {
             }
             Err(error) => ToolOutcome { duration: outcome.duration, ..failed(error.message()) },
         }
+    }
+
+    /// Cuts a result that is longer than allowed; the whole goes to the host.
+    fn shorten(
+        &self,
+        call: &ToolCall,
+        outcome: &mut ToolOutcome,
+        signal: &AbortSignal,
+    ) -> Result<(), Error> {
+        let said = find(&self.tools, &call.name).map(Tool::call_limits_said).unwrap_or_default();
+        let Some(limit) = said.or(self.limits).result_bytes else { return Ok(()) };
+        if sizes::text_bytes(&outcome.result) <= limit {
+            return Ok(());
+        }
+        let place = match &self.hooks.on_result_cut {
+            None => None,
+            Some(hook) => {
+                let view = CutResult { call, result: &outcome.result, limit };
+                guard(|| hook(&view, signal))?
+            }
+        };
+        sizes::cut(&mut outcome.result, limit, place.as_deref());
+        Ok(())
     }
 
     /// Runs one call without events or messages, blocking until it is done.
@@ -436,9 +481,22 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Option<&'a Tool> {
     tools.iter().find(|tool| tool.name() == name)
 }
 
-fn check_arguments(tool: &Tool, call: &ToolCall) -> Result<Map<String, Value>, Box<ToolOutcome>> {
+fn check_arguments(
+    tool: &Tool,
+    call: &ToolCall,
+    limit: Option<usize>,
+) -> Result<Map<String, Value>, Box<ToolOutcome>> {
     if let Some(error) = &call.arguments_error {
         return Err(refused(&format!("invalid arguments for tool `{}`: {error}", call.name)));
+    }
+    if let Some(limit) = limit {
+        let bytes = sizes::argument_bytes(&call.arguments);
+        if bytes > limit {
+            return Err(refused(&format!(
+                "the arguments for tool `{}` take {bytes} bytes and {limit} are allowed: send less at once, in several calls",
+                call.name
+            )));
+        }
     }
     let schema = tool.schema().map_err(|error| refused(error.message()))?;
     let checked = match tool.shim() {

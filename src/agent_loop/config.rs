@@ -17,7 +17,7 @@ use crate::{
     model::{Model, ThinkingLevel},
     secret::Secret,
     stream::{RequestMemo, StreamFn, StreamOptions},
-    tool::{ExecutionMode, Tool, ToolError, ToolPool, ToolResult},
+    tool::{CallLimits, ExecutionMode, Tool, ToolError, ToolPool, ToolResult},
     usage::Usage,
 };
 
@@ -44,8 +44,14 @@ pub struct LoopConfig {
     pub pool: ToolPool,
     /// How long a tool may take to return after an abort. Default: 2 seconds.
     pub grace: Duration,
-    /// How many requests the run may make, at least one; then it ends softly. Default: any number.
+    /// What tool calls may take. Default: anything.
+    pub call_limits: CallLimits,
+    /// How many turns the run may take, which is how many requests it makes; at least one; then it ends softly. Default:
+    /// any number.
     pub max_requests: Option<u32>,
+    /// What its responses and its tools may cost together, in US dollars; when that is reached after a turn, the run ends
+    /// softly. Default: anything.
+    pub max_cost: Option<f64>,
     /// Ends the run softly after the present turn.
     pub stop: SoftStop,
     /// Where providers keep what the next request can use again; runs of one conversation share it. Default: its own.
@@ -68,13 +74,16 @@ pub trait MessageQueue: Send + Sync {
 }
 
 /// The host's hooks. They run on the worker thread, one at a time (those of nested calls on the thread of the calling
-/// tool); an error or a panic breaks the run, except in the two tool hooks, where it becomes the call's error result.
+/// tool); an error or a panic breaks the run, except in the three about calls, where it becomes the call's error result.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Decides about a call before it runs. Default: allow.
     pub before_tool_call: Option<BeforeToolCallHook>,
     /// May change the result of a call. Default: no change.
     pub after_tool_call: Option<AfterToolCallHook>,
+    /// Gets the whole of a result that is longer than [`CallLimits::result_bytes`], after `after_tool_call`, and may say where
+    /// the model finds it, for example "the whole is in /tmp/log"; that stands in the note. Default: it is lost.
+    pub on_result_cut: Option<ResultCutHook>,
     /// Decides at the end of a turn whether the run goes on. Default: as the calls and the queues ask.
     pub finish_turn: Option<FinishTurnHook>,
     /// May change what the run works with, before every request. Default: no change.
@@ -98,6 +107,9 @@ pub type AfterToolCallHook = Arc<
         + Send
         + Sync,
 >;
+/// See [`Hooks::on_result_cut`].
+pub type ResultCutHook =
+    Arc<dyn Fn(&CutResult<'_>, &AbortSignal) -> Result<Option<String>, ToolError> + Send + Sync>;
 /// See [`Hooks::finish_turn`].
 pub type FinishTurnHook =
     Arc<dyn Fn(&Turn<'_>, &AbortSignal) -> Result<TurnDecision, ToolError> + Send + Sync>;
@@ -161,6 +173,17 @@ pub struct AfterToolCall<'a> {
     pub is_error: bool,
     /// The messages of the run so far.
     pub context: &'a [Arc<Message>],
+}
+
+/// A result that is about to be cut.
+#[derive(Debug)]
+pub struct CutResult<'a> {
+    /// The call as the model sent it.
+    pub call: &'a ToolCall,
+    /// The whole result.
+    pub result: &'a ToolResult,
+    /// How many bytes of text the model gets of it, the note included.
+    pub limit: usize,
 }
 
 /// What replaces parts of a result, each as a whole; `None` keeps the part.
@@ -254,7 +277,9 @@ impl LoopConfig {
             tool_execution: ExecutionMode::Parallel,
             pool: ToolPool::default(),
             grace: Duration::from_secs(2),
+            call_limits: CallLimits::default(),
             max_requests: None,
+            max_cost: None,
             stop: SoftStop::default(),
             memo: RequestMemo::default(),
         }
@@ -301,6 +326,7 @@ impl fmt::Debug for Hooks {
         let set = [
             ("before_tool_call", self.before_tool_call.is_some()),
             ("after_tool_call", self.after_tool_call.is_some()),
+            ("on_result_cut", self.on_result_cut.is_some()),
             ("finish_turn", self.finish_turn.is_some()),
             ("prepare_request", self.prepare_request.is_some()),
             ("prepare_next_turn", self.prepare_next_turn.is_some()),

@@ -1,6 +1,7 @@
 //! Calls at work on the tool pool, seen from the thread that waits for them.
 
 use std::{
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU8, Ordering},
@@ -19,7 +20,9 @@ use crate::{
         hand_over::{self, Receiver, Sender},
         lineage, timer,
     },
-    tool::{self, NestedCalls, ToolContext, ToolOutcome, ToolPool, ToolResult},
+    tool::{
+        Budget, NestedCalls, Planned, Schedule, ToolContext, ToolOutcome, ToolPool, ToolResult,
+    },
 };
 
 /// How long calls may wait for the threads that are there before it is seen whether they need more.
@@ -49,6 +52,7 @@ pub(super) struct Execution {
     controller: AbortController,
     _on_abort: AbortHook,
     pool: ToolPool,
+    schedule: Schedule,
     grace: Duration,
     is_aborted: bool,
     /// When calls that ignore the abort are left alone.
@@ -88,6 +92,7 @@ struct Job {
     sender: Sender<Report>,
     controller: AbortController,
     nested: Arc<dyn NestedCalls>,
+    budget: Option<Arc<Budget>>,
 }
 
 impl Execution {
@@ -124,9 +129,11 @@ impl Execution {
                 sender: sender.clone(),
                 controller: AbortController::child_of(&controller.signal()),
                 nested: nested.clone(),
+                budget: scope.budget.clone(),
             });
         }
-        start_all(&scope.pool, jobs, &calls);
+        let schedule = Schedule::new();
+        start_all(scope, &schedule, jobs, &calls);
         Execution {
             open: calls.len(),
             calls,
@@ -134,6 +141,7 @@ impl Execution {
             controller,
             _on_abort: on_abort,
             pool: scope.pool.clone(),
+            schedule,
             grace: scope.grace,
             is_aborted: false,
             abandon_at: None,
@@ -215,6 +223,8 @@ impl Execution {
     fn settle(&mut self, index: usize, outcome: ToolOutcome) -> Happening {
         self.calls[index].settled = true;
         self.open -= 1;
+        // One that is left alone while it runs on holds the others no longer.
+        self.schedule.ended(index);
         Happening::Ended(index, outcome)
     }
 
@@ -308,22 +318,27 @@ impl Job {
                 }
             }),
             nested: Some(self.nested.clone()),
+            budget: self.budget.clone(),
         }
     }
 }
 
 /// Hands jobs to the pool; those that it cannot run have ended.
-fn start_all(pool: &ToolPool, jobs: Vec<Job>, calls: &[Running]) {
+fn start_all(scope: &CallScope, schedule: &Schedule, jobs: Vec<Job>, calls: &[Running]) {
     let Some(sender) = jobs.first().map(|job| job.sender.clone()) else { return };
     let line = lineage::current();
-    let work = jobs.into_iter().map(|job| -> tool::Job {
-        let line = line.clone();
-        Box::new(move || {
+    let planned = jobs.into_iter().map(|mut job| {
+        let (line, schedule) = (line.clone(), schedule.clone());
+        let resources = mem::take(&mut job.prepared.resources);
+        let (tool, index) = (job.prepared.tool.clone(), job.index);
+        let work = move || {
             let _entered = lineage::enter(line);
             job.run();
-        })
+            schedule.ended(index);
+        };
+        Planned { tool, resources, job: Box::new(work) }
     });
-    if let Err(error) = pool.run(work.collect()) {
+    if let Err(error) = schedule.start(&scope.pool, scope.limits.at_once, planned.collect()) {
         let queued = |call: &Running| call.phase.leave_queue(Phase::CANCELLED);
         for (index, _) in calls.iter().enumerate().filter(|(_, call)| queued(call)) {
             let _ = sender.send(Report::Ended(index, failed(error.message())));

@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     event::AgentEvent,
     message::{Message, StopReason, shared},
-    tool::Tool,
+    tool::{Budget, PassedDown, Tool},
 };
 
 /// A run at work.
@@ -27,6 +27,7 @@ pub(super) struct Run<'a> {
     pub(super) tools: Arc<[Tool]>,
     added: Vec<Arc<Message>>,
     requests: u32,
+    pub(super) budget: Arc<Budget>,
 }
 
 /// What a turn gave.
@@ -47,8 +48,11 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         context: LoopContext,
         config: LoopConfig,
-        surroundings: Surroundings<'a>,
+        mut surroundings: Surroundings<'a>,
     ) -> Run<'a> {
+        let passed_down =
+            PassedDown { max_requests: config.max_requests, call_limits: config.call_limits };
+        let budget = Budget::new(config.max_cost, surroundings.above.take(), passed_down);
         Run {
             config,
             signal: surroundings.signal,
@@ -57,6 +61,7 @@ impl<'a> Run<'a> {
             tools: context.tools.into(),
             added: Vec::new(),
             requests: 0,
+            budget,
         }
     }
 
@@ -112,10 +117,15 @@ impl<'a> Run<'a> {
             if self.is_out_of_requests() {
                 break LoopEnd::OutOfRequests;
             }
+            // Runs beside this one may have spent the rest since the next turn was announced.
+            if !is_begun && self.budget.is_spent() {
+                break LoopEnd::OutOfBudget;
+            }
             last = Some(turn);
         };
         let messages = std::mem::take(&mut self.added);
         self.emit(AgentEvent::AgentEnd { messages: messages.clone() })?;
+        self.budget.settle();
         Ok(LoopResult { messages, end })
     }
 
@@ -128,7 +138,8 @@ impl<'a> Run<'a> {
         let goes_on = turn.asks
             && decision != TurnDecision::End
             && self.config.hooks.prepare_next_turn.is_none()
-            && !self.is_out_of_requests();
+            && !self.is_out_of_requests()
+            && !self.budget.is_spent();
         let next = if goes_on { vec![AgentEvent::TurnStart] } else { Vec::new() };
         Ok(self.predict(next)? > 0)
     }
@@ -210,6 +221,7 @@ impl<'a> Run<'a> {
     fn turn(&mut self) -> Result<TurnRecord, Error> {
         self.requests += 1;
         let Response { message, started } = self.respond()?;
+        self.budget.spend(message.as_assistant().map_or(0.0, |message| message.usage.cost.total));
         let failed = matches!(stop_reason(&message), StopReason::Error | StopReason::Aborted);
         let has_calls =
             message.as_assistant().is_some_and(|message| message.tool_calls().next().is_some());

@@ -47,6 +47,18 @@ pub(super) fn to_json(event: &AgentEvent) -> Map<String, Value> {
     fields
 }
 
+pub(super) fn to_lean_json(event: &AgentEvent) -> Map<String, Value> {
+    let mut fields = Map::from_iter([("type".to_owned(), event.type_name().into())]);
+    match event {
+        AgentEvent::MessageUpdate { event, .. } => {
+            fields.insert("assistantMessageEvent".to_owned(), update_json(event));
+        }
+        AgentEvent::TurnEnd { .. } | AgentEvent::AgentEnd { .. } => (),
+        _ => fields = to_json(event),
+    }
+    fields
+}
+
 fn put_call(put: &mut impl FnMut(&str, Value), call: &ToolCall) {
     put("toolCallId", json!(call.id));
     put("toolName", json!(call.name));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{
     abort::AbortSignal,
     message::ToolCall,
-    tool::{Tool, ToolOutcome, ToolResult},
+    tool::{Budget, Tool, ToolOutcome, ToolResult},
 };
 
 /// Takes what a tool reports while it runs.
@@ -38,6 +38,8 @@ pub struct ToolContext {
     pub(crate) signal: AbortSignal,
     pub(crate) updates: UpdateSink,
     pub(crate) nested: Option<Arc<dyn NestedCalls>>,
+    /// Of the run that the call belongs to.
+    pub(crate) budget: Option<Arc<Budget>>,
 }
 
 impl ToolContext {
@@ -49,6 +51,7 @@ impl ToolContext {
             signal,
             updates: Arc::new(drop),
             nested: None,
+            budget: None,
         }
     }
 

@@ -16,6 +16,7 @@ mod field;
 mod google;
 mod handoff;
 mod images;
+mod limits;
 mod live;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -32,4 +33,5 @@ mod scripted;
 mod secrets;
 mod server;
 mod sse;
+mod sub_agents;
 mod tidy;

@@ -35,6 +35,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("agent", 5),
     ("builtin", 6),
     ("codemode", 6),
+    ("sub_agent", 6),
     ("testing", 6),
 ];
 
