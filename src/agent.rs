@@ -95,6 +95,17 @@ struct Handle {
     core: Arc<Core>,
 }
 
+/// What a run of this crate's own asks for beside its prompt.
+#[derive(Default)]
+pub(crate) struct RunTerms {
+    /// The budget of the run that it serves, whose limits hold for it too.
+    pub(crate) above: Option<Arc<Budget>>,
+    /// Changes what the run works with. The agent's lock is held meanwhile.
+    pub(crate) adjust: Option<Adjust>,
+}
+
+type Adjust = Box<dyn FnOnce(&mut LoopConfig, &mut LoopContext)>;
+
 impl Agent {
     /// Makes an agent. It does nothing until it is prompted.
     ///
@@ -125,18 +136,18 @@ impl Agent {
     ///
     /// Fails with [`ErrorKind::Busy`] while a run is active, and with [`ErrorKind::NothingToContinue`] for an empty list.
     pub fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Run, Error> {
-        self.prompt_below(prompt, None)
+        self.prompt_on(prompt, RunTerms::default())
     }
 
-    /// The same for a run that serves another, whose budget and limits hold for it too.
-    pub(crate) fn prompt_below(
+    /// The same on terms of its own.
+    pub(crate) fn prompt_on(
         &self,
         prompt: impl Into<Prompt>,
-        above: Option<Arc<Budget>>,
+        terms: RunTerms,
     ) -> Result<Run, Error> {
         let prompts = shared(prompt.into().messages);
         check_prompts(&prompts)?;
-        self.start(above, |_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
+        self.start(terms, |_| Ok(RunStart { prompts, queue: None, skip_first_poll: false }))
     }
 
     /// Starts a run from the transcript as it stands. Returns at once.
@@ -146,7 +157,7 @@ impl Agent {
     /// no message but the prompt, and with [`ErrorKind::EndsWithAssistant`] if nothing is queued.
     pub fn resume(&self) -> Result<Run, Error> {
         let core = self.core().clone();
-        self.start(None, move |state| match check_continuable(&state.messages) {
+        self.start(RunTerms::default(), move |state| match check_continuable(&state.messages) {
             Ok(()) => Ok(RunStart { prompts: Vec::new(), queue: None, skip_first_poll: false }),
             Err(error) if error.kind() == ErrorKind::EndsWithAssistant => {
                 let steers = !state.steering.is_empty();
@@ -164,7 +175,7 @@ impl Agent {
 
     fn start(
         &self,
-        above: Option<Arc<Budget>>,
+        terms: RunTerms,
         begin: impl FnOnce(&mut State) -> Result<RunStart, Error>,
     ) -> Result<Run, Error> {
         let core = self.core();
@@ -172,14 +183,18 @@ impl Agent {
             let mut state = core.state.lock();
             refuse_active(&state)?;
             let run = RunState::new(state.options.deadline);
-            let config = config_of(core, &state, &run, above.as_deref())?;
+            let RunTerms { above, adjust } = terms;
+            let mut config = config_of(core, &state, &run, above.as_deref())?;
             let start = begin(&mut state)?;
             state.active = Some(run.clone());
             state.error = None;
-            let context = LoopContext {
+            let mut context = LoopContext {
                 messages: state.messages.to_vec(),
                 tools: state.options.tools.clone(),
             };
+            if let Some(adjust) = adjust {
+                adjust(&mut config, &mut context);
+            }
             let line = run.line();
             (run.clone(), Job { core: core.clone(), run, start, context, config, line, above })
         };

@@ -36,7 +36,7 @@
 //! A layer may use those below it; a test checks the arrows.
 //!
 //! ```text
-//!  L6  builtin   codemode   mcp::servers   sub_agent            built on the agent
+//!  L6  builtin   codemode   mcp::servers   sub_agent   ask      built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
@@ -102,6 +102,7 @@
 mod abort;
 mod agent;
 pub mod agent_loop;
+mod ask;
 pub mod auth;
 mod builtin;
 #[cfg(feature = "providers")]
@@ -150,6 +151,7 @@ pub use crate::{
         Receipt, Run, RunEnd, RunOutcome, Subscription, WeakAgent,
     },
     agent_loop::{Hooks, ToolDecision, TurnDecision},
+    ask::AskOptions,
     builtin::{Builtin, BuiltinOptions},
     clock::{Clock, SystemClock},
     error::{Error, ErrorKind, Failure, Result},

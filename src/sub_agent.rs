@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::{Agent, AgentOptions, RunEnd, RunOutcome},
+    agent::{Agent, AgentOptions, RunEnd, RunOutcome, RunTerms},
     error::Error,
     event::AgentEvent,
     model::Model,
@@ -76,7 +76,8 @@ pub fn agent_tool(
 
 fn work(agent: &Agent, prompt: &str, context: &ToolContext) -> Result<ToolResult, ToolError> {
     let events = agent.events();
-    let run = agent.prompt_below(prompt, context.budget.clone())?;
+    let terms = RunTerms { above: context.budget.clone(), ..RunTerms::default() };
+    let run = agent.prompt_on(prompt, terms)?;
     let of_abort = run.clone();
     let _on_abort = context.signal().on_abort(move || of_abort.abort());
     for event in events {

@@ -271,11 +271,7 @@ impl Run<'_> {
                 Happening::Ended(index, outcome) => {
                     let call = execution.call(index).clone();
                     let ran = Ran { call: &call, arguments: execution.arguments(index), outcome };
-                    let mut outcome = scope.finalise(site, ran, self.signal);
-                    if let Err(error) = scope.shorten(&call, &mut outcome, self.signal) {
-                        outcome =
-                            ToolOutcome { duration: outcome.duration, ..failed(error.message()) };
-                    }
+                    let outcome = scope.finish(site, ran, self.signal);
                     let told = self.end_call(&call, &outcome);
                     outcomes[index] = Some(outcome);
                     told
@@ -406,6 +402,16 @@ impl CallScope {
                 change(&mut outcome, changes);
                 outcome
             }
+            Err(error) => ToolOutcome { duration: outcome.duration, ..failed(error.message()) },
+        }
+    }
+
+    /// Lets the host change what a call gave and cuts what is too long for the model.
+    fn finish(&self, site: &CallSite, ran: Ran<'_>, signal: &AbortSignal) -> ToolOutcome {
+        let call = ran.call;
+        let mut outcome = self.finalise(site, ran, signal);
+        match self.shorten(call, &mut outcome, signal) {
+            Ok(()) => outcome,
             Err(error) => ToolOutcome { duration: outcome.duration, ..failed(error.message()) },
         }
     }

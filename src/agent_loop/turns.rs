@@ -114,12 +114,8 @@ impl<'a> Run<'a> {
                     break LoopEnd::Natural;
                 }
             }
-            if self.is_out_of_requests() {
-                break LoopEnd::OutOfRequests;
-            }
-            // Runs beside this one may have spent the rest since the next turn was announced.
-            if !is_begun && self.budget.is_spent() {
-                break LoopEnd::OutOfBudget;
+            if let Some(end) = self.used_up(is_begun) {
+                break end;
             }
             last = Some(turn);
         };
@@ -142,6 +138,15 @@ impl<'a> Run<'a> {
             && !self.budget.is_spent();
         let next = if goes_on { vec![AgentEvent::TurnStart] } else { Vec::new() };
         Ok(self.predict(next)? > 0)
+    }
+
+    /// The end of a run that may take no further turn.
+    fn used_up(&self, is_begun: bool) -> Option<LoopEnd> {
+        if self.is_out_of_requests() {
+            return Some(LoopEnd::OutOfRequests);
+        }
+        // Runs beside this one may have spent the rest since the next turn was announced.
+        (!is_begun && self.budget.is_spent()).then_some(LoopEnd::OutOfBudget)
     }
 
     fn is_out_of_requests(&self) -> bool {

@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod apis;
+mod ask;
 mod auth;
 mod bad_input;
 mod builtin;

@@ -36,6 +36,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("builtin", 6),
     ("codemode", 6),
     ("sub_agent", 6),
+    ("ask", 6),
     ("testing", 6),
 ];
 
