@@ -394,7 +394,7 @@ fn check_options(options: &AgentOptions) -> Result<(), Error> {
 }
 
 fn check_tools(tools: &[Tool]) -> Result<(), Error> {
-    tools.iter().try_for_each(|tool| tool.schema().map(|_| ()))
+    tools.iter().try_for_each(Tool::check_schema)
 }
 
 impl fmt::Debug for Agent {

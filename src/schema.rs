@@ -114,22 +114,28 @@ impl Schema {
     /// a root that admits no object, or a size beyond reason. The text says where and why.
     pub fn new(json: impl Into<Value>) -> Result<Schema> {
         let json = json.into();
-        let (plan, checker) = Self::prepare(&json).map_err(|reason| {
-            Error::new(ErrorKind::Configuration, format!("the schema cannot be used: {reason}"))
-        })?;
+        let prepared = Self::prepare(&json).and_then(|(prepared, plan)| {
+            let checker = Checker::new(&prepared, &plan)?;
+            Ok((plan, checker))
+        });
+        let (plan, checker) = prepared.map_err(|reason| unusable(&reason))?;
         let max_depth = MAX_DEPTH.min(MAX_NESTED / plan.chain.max(1));
         Ok(Schema { inner: Arc::new(Inner { json, plan, checker, max_depth }) })
     }
 
-    fn prepare(json: &Value) -> Result<(Plan, Checker), String> {
+    /// Looks only for what a schema that was made from a type may have against it, which costs next to nothing.
+    pub(crate) fn look_over(json: &Value) -> Result<()> {
+        Self::prepare(json).map(drop).map_err(|reason| unusable(&reason))
+    }
+
+    fn prepare(json: &Value) -> Result<(Value, Plan), String> {
         let prepared = prepare::prepare(json)?;
         let plan = Plan::new(&prepared)?;
         let admits_objects = plan.nodes[ROOT].kinds.contains(Kinds::OBJECT);
         if !admits_objects && prepared != Value::Bool(false) {
             return Err("#: arguments are an object, but no object matches".to_owned());
         }
-        let checker = Checker::new(&prepared, &plan)?;
-        Ok((plan, checker))
+        Ok((prepared, plan))
     }
 
     /// The schema as it was given.
@@ -196,6 +202,10 @@ impl Schema {
         let steps = STEPS.saturating_add(size.count.saturating_mul(STEPS_PER_VALUE));
         Walk::new(&self.inner.plan, &self.inner.checker, steps)
     }
+}
+
+fn unusable(reason: &str) -> Error {
+    Error::new(ErrorKind::Configuration, format!("the schema cannot be used: {reason}"))
 }
 
 impl fmt::Debug for Schema {

@@ -82,6 +82,8 @@ pub struct Tool {
 
 #[derive(Clone)]
 struct Inner {
+    /// Whether the parameters were made from a type.
+    is_typed: bool,
     name: String,
     description: String,
     label: Option<String>,
@@ -181,6 +183,7 @@ impl Tool {
             schema::for_type::<A>(),
             Arc::new(Function(handler)),
         )
+        .with(|inner| inner.is_typed = true)
     }
 
     /// Makes a tool of a closure that takes JSON, with a schema given as JSON.
@@ -235,6 +238,7 @@ impl Tool {
                 description,
                 label: None,
                 parameters,
+                is_typed: false,
                 output_schema: None,
                 constrained_sampling: None,
                 execution: None,
@@ -399,18 +403,29 @@ impl Tool {
             && self.inner.parameters == declaration.parameters
     }
 
+    /// Says what is wrong with the schema of its arguments. One that was made from a type is prepared at the first call:
+    /// what checks schemas themselves takes longer to set up than all the rest of an agent.
+    pub(crate) fn check_schema(&self) -> Result<(), Error> {
+        if self.inner.is_typed {
+            Schema::look_over(&self.inner.parameters)
+                .map_err(|error| self.no_schema(error.message()))
+        } else {
+            self.schema().map(drop)
+        }
+    }
+
     /// The prepared schema of its arguments, or why there is none.
     pub(crate) fn schema(&self) -> Result<&Schema, Error> {
         let prepared = self.inner.schema.get_or_init(|| {
             Schema::new(self.inner.parameters.clone()).map_err(|error| error.to_string())
         });
-        prepared.as_ref().map_err(|error| {
-            let message = format!(
-                "the parameters of tool `{}` are no usable schema: {error}",
-                self.inner.name
-            );
-            Error::new(crate::error::ErrorKind::Configuration, message)
-        })
+        prepared.as_ref().map_err(|error| self.no_schema(error))
+    }
+
+    fn no_schema(&self, reason: &str) -> Error {
+        let message =
+            format!("the parameters of tool `{}` are no usable schema: {reason}", self.inner.name);
+        Error::new(crate::error::ErrorKind::Configuration, message)
     }
 
     pub(crate) fn execution_mode(&self) -> Option<ExecutionMode> {
