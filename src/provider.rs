@@ -26,6 +26,7 @@ pub mod mistral;
 pub mod openai_completions;
 pub mod openai_responses;
 pub(crate) mod openrouter;
+pub mod pi_messages;
 pub(crate) mod sampling;
 
 pub use crate::http::{ClientCertificate, HttpClient, HttpOptions, ProxyChoice};

@@ -10,6 +10,7 @@ use crate::{
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
         google_vertex::GoogleVertex, mistral::MistralConversations,
         openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
+        pi_messages::PiMessages,
     },
     stream::StreamFn,
 };
@@ -31,6 +32,7 @@ impl Wires {
         wires.set("mistral-conversations".to_owned(), Arc::new(MistralConversations::new(new())));
         wires.set("openai-completions".to_owned(), Arc::new(OpenAiCompletions::new(new())));
         wires.set("openai-responses".to_owned(), Arc::new(OpenAiResponses::new(new())));
+        wires.set("pi-messages".to_owned(), Arc::new(PiMessages::new(new())));
         wires
     }
 

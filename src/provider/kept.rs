@@ -134,8 +134,8 @@ pub(crate) fn write_list(
     fill_list(body, format!("{{\"{list}\":[").into_bytes(), fill)
 }
 
-/// Fills the list that `json`, the beginning of the body, ends in.
-fn fill_list(
+/// Lets `fill` put elements into the empty list that `json`, the beginning of the body, ends in.
+pub(crate) fn fill_list(
     body: &impl Serialize,
     mut json: Vec<u8>,
     fill: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,

@@ -6,6 +6,7 @@ use crate::{
         anthropic, azure_openai_responses,
         driver::{Events, FrameDecoder},
         google_generative_ai, google_vertex, mistral, openai_completions, openai_responses,
+        pi_messages,
     },
     sse::{SseDecoder, SseOptions},
     stream::{StreamEvent, StreamRequest},
@@ -36,6 +37,7 @@ fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
         "mistral-conversations" => Ok(mistral::decoder(request)),
         "openai-completions" => openai_completions::decoder(request),
         "openai-responses" => openai_responses::decoder(request),
+        "pi-messages" => Ok(pi_messages::decoder()),
         other => {
             let message = format!("there is no decoder for the API `{other}`");
             Err(Error::new(ErrorKind::Configuration, message))

@@ -9,11 +9,12 @@ use steerage::{
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
         google_vertex::GoogleVertex, mistral::MistralConversations,
         openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
+        pi_messages::PiMessages,
     },
 };
 
 /// Their names.
-pub(crate) const ALL: [&str; 7] = [
+pub(crate) const ALL: [&str; 8] = [
     "openai-completions",
     "anthropic-messages",
     "openai-responses",
@@ -21,6 +22,7 @@ pub(crate) const ALL: [&str; 7] = [
     "google-generative-ai",
     "google-vertex",
     "mistral-conversations",
+    "pi-messages",
 ];
 
 /// The stream function of an API.
@@ -33,6 +35,7 @@ pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn
         "mistral-conversations" => Arc::new(MistralConversations::new(options)),
         "openai-completions" => Arc::new(OpenAiCompletions::new(options)),
         "openai-responses" => Arc::new(OpenAiResponses::new(options)),
+        "pi-messages" => Arc::new(PiMessages::new(options)),
         other => panic!("no stream function for the API {other}"),
     }
 }
@@ -65,6 +68,14 @@ pub(crate) fn hi(api: &str) -> &'static str {
         ),
         "google-generative-ai" | "google-vertex" => concat!(
             r#"data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#,
+            "\n\n",
+        ),
+        "pi-messages" => concat!(
+            r#"data: {"type":"text_start","contentIndex":0}"#,
+            "\n\n",
+            r#"data: {"type":"text_delta","contentIndex":0,"delta":"Hi"}"#,
+            "\n\n",
+            r#"data: {"type":"done","reason":"stop","usage":{"input":1,"output":1}}"#,
             "\n\n",
         ),
         other => panic!("no answer of the API {other}"),

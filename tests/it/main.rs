@@ -27,6 +27,7 @@ mod models;
 mod openai_completions;
 mod openai_responses;
 mod partial_json;
+mod pi_messages;
 mod robust;
 mod saved;
 mod schema;

@@ -9,7 +9,7 @@ use steerage::{Models, StreamOptions, models::KeySource};
 use super::{Internet, ask};
 
 /// The wire APIs that are there, and what every body of theirs has.
-const APIS: [(&str, &[&str]); 7] = [
+const APIS: [(&str, &[&str]); 8] = [
     ("anthropic-messages", &["model", "messages", "max_tokens", "stream"]),
     ("azure-openai-responses", &["model", "input", "stream", "store"]),
     ("google-generative-ai", &["contents", "generationConfig"]),
@@ -17,6 +17,7 @@ const APIS: [(&str, &[&str]); 7] = [
     ("mistral-conversations", &["model", "messages", "stream"]),
     ("openai-completions", &["model", "messages", "stream"]),
     ("openai-responses", &["model", "input", "stream", "store"]),
+    ("pi-messages", &["model", "context", "options"]),
 ];
 
 const KEY: &str = "key-of-the-test";
