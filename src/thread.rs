@@ -6,6 +6,8 @@ pub(crate) mod hand_over;
 pub(crate) mod lineage;
 pub(crate) mod lock;
 pub(crate) mod timer;
+#[cfg(feature = "mcp")]
+pub(crate) mod turn;
 
 /// The process that something belongs to: after a fork the child has its memory but not its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

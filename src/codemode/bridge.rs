@@ -141,11 +141,11 @@ impl Bridge {
 
     fn call(&self, tool: String, arguments: &str) -> Result<usize, Refusal> {
         let mut task = self.task.borrow_mut();
-        let limits = &task.shared.limits;
-        if arguments.len() > limits.argument_bytes {
+        let limits = task.shared.limits.clone();
+        let length = arguments.len();
+        if length > limits.argument_bytes {
             let text = format!(
-                "the argument of {tool} is too large: {} bytes, at most {}",
-                arguments.len(),
+                "the argument of {tool} is too large: {length} bytes, at most {}",
                 limits.argument_bytes
             );
             return Err(Refusal::Range(text));
@@ -157,9 +157,18 @@ impl Bridge {
             serde_json::from_str(&without_lone_surrogates(arguments)).map_err(|error| {
                 Refusal::Type(format!("the argument of {tool} is no JSON: {error}"))
             })?;
-        let number = task.shared.ledger.begin_call(&tool, limits.calls).map_err(Refusal::Range)?;
+        if !task.shared.put_outside(length) {
+            let text = format!(
+                "the calls that are open have arguments and results of more than {} bytes together: await some of them",
+                limits.memory
+            );
+            return Err(Refusal::Range(text));
+        }
+        let begun = task.shared.ledger.begin_call(&tool, limits.calls);
+        let number =
+            begun.inspect_err(|_| task.shared.take_back(length)).map_err(Refusal::Range)?;
         self.open.set(self.open.get() + 1);
-        task.crew.start(ScriptCall { number, tool, arguments });
+        task.crew.start(ScriptCall { number, tool, arguments }, length);
         Ok(number)
     }
 
@@ -182,13 +191,14 @@ impl Bridge {
             return Err(Refusal::Range(text));
         }
         let kept = shared.kept.as_ref().map_or(0, |kept| kept.size());
-        let size = kept + shared.ledger.written_size() + length + key.chars().count();
+        let was_kept = shared.kept.as_ref().is_some_and(|kept| kept.load(key).is_some());
+        let size = kept + shared.ledger.written_beside(key) + length + key.chars().count();
         if value.is_some() && size > STORED_ALL {
             let text =
                 format!("all stored keys and values together may have {STORED_ALL} characters");
             return Err(Refusal::Range(text));
         }
-        shared.ledger.write(key, value);
+        shared.ledger.write(key, value, was_kept);
         Ok(Reply::Nothing)
     }
 

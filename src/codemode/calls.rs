@@ -19,10 +19,10 @@ use crate::{
 
 /// Starts a thread when a call finds none free, up to the limit. The threads end when the crew is dropped.
 pub(super) struct Crew {
-    calls: Sender<ScriptCall>,
+    calls: Sender<(ScriptCall, usize)>,
     threads: usize,
     hand: Arc<Hand>,
-    waiting: Receiver<ScriptCall>,
+    waiting: Receiver<(ScriptCall, usize)>,
 }
 
 /// What came of a call: a text for the script to parse, to take or to catch.
@@ -64,7 +64,8 @@ impl Crew {
         Crew { calls, threads: 0, hand, waiting }
     }
 
-    pub(super) fn start(&mut self, call: ScriptCall) {
+    /// Starts a call whose arguments have so many bytes, which are counted as outside the engine.
+    pub(super) fn start(&mut self, call: ScriptCall, bytes: usize) {
         let open = self.hand.open.fetch_add(1, Ordering::AcqRel) + 1;
         if open > self.threads && self.threads < self.hand.shared.limits.calls_at_once.max(1) {
             let (hand, waiting) = (self.hand.clone(), self.waiting.clone());
@@ -76,27 +77,31 @@ impl Crew {
                 Err(error) => {
                     self.hand.open.fetch_sub(1, Ordering::AcqRel);
                     let text = format!("no thread for the call could be started: {error}");
+                    self.hand.shared.take_back(bytes);
                     self.hand.deliver(call.number, How::Error, text);
                     return;
                 }
             }
         }
         // The crew holds a receiver, so the channel is open.
-        let _ = self.calls.send(call);
+        let _ = self.calls.send((call, bytes));
     }
 }
 
 impl Hand {
-    fn work(&self, waiting: &Receiver<ScriptCall>) {
+    fn work(&self, waiting: &Receiver<(ScriptCall, usize)>) {
         let _entered = lineage::enter(self.line.clone());
-        for call in waiting {
+        for (call, bytes) in waiting {
             let (how, payload) = if self.signal.is_aborted() {
                 (How::Error, "the script has ended".to_owned())
             } else {
                 self.run(&call)
             };
             self.open.fetch_sub(1, Ordering::AcqRel);
-            self.deliver(call.number, how, payload);
+            let number = call.number;
+            drop(call);
+            self.shared.take_back(bytes);
+            self.deliver(number, how, payload);
         }
     }
 
@@ -122,7 +127,18 @@ impl Hand {
         (how, payload)
     }
 
-    fn deliver(&self, number: usize, how: How, payload: String) {
+    /// Gives the result to the script, or why it does not get it: a script that is busy does not take results, and what
+    /// waits for it is bounded as its own memory is.
+    fn deliver(&self, number: usize, mut how: How, mut payload: String) {
+        if !self.shared.put_outside(payload.len()) {
+            let most = self.shared.limits.memory;
+            payload = format!(
+                "the result does not fit: results and arguments of open calls have more than {most} bytes together"
+            );
+            how = How::Error;
+            // A few words for each call, of which there is a limited number.
+            self.shared.put_outside_anyway(payload.len());
+        }
         let status = if how == How::Error { CallStatus::Error } else { CallStatus::Ok };
         self.shared.ledger.end_call(number, status);
         let _ = self.letters.send(Letter::Settled(Settled { number, how, payload }));

@@ -124,7 +124,9 @@ The code is the body of an async function: await and return work at its top leve
 or files, only the language and:
 - tools.NAME({...}): calls a tool, gives a promise; a failed call throws. Independent calls go into Promise.all.
 - ALL_TOOLS: a list of {name, description}.
-- text(value), console.log(...): output that you get to see. image(x) shows a data: URL or an image block.
+- text(value), console.log(...): output that you get to see.
+- image(x): shows you an image, a data: URL or an image block. A result with images is a list of blocks, whatever is \
+declared: {type: \"text\", text} and {type: \"image\", data, mimeType}.
 - return value: you get it as JSON.
 - store(key, value), load(key): JSON values that later programs find.
 - exit(): ends the program.

@@ -1,6 +1,6 @@
 //! What comes of a script.
 
-use std::{fmt, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub struct Execution {
     /// The calls in the order in which they were made.
     pub calls: Vec<CallRecord>,
     /// What it stored, as JSON texts; `None` for keys that it removed. Empty for a script that failed.
-    pub(super) writes: Vec<(String, Option<String>)>,
+    pub(super) writes: HashMap<String, Option<String>>,
 }
 
 /// A piece of output.
@@ -80,7 +80,8 @@ pub enum ScriptErrorKind {
 
 impl Execution {
     pub(super) fn failed(error: ScriptError) -> Execution {
-        Execution { result: Err(error), output: Vec::new(), calls: Vec::new(), writes: Vec::new() }
+        let (output, calls, writes) = (Vec::new(), Vec::new(), HashMap::new());
+        Execution { result: Err(error), output, calls, writes }
     }
 }
 

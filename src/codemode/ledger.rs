@@ -1,6 +1,9 @@
 //! What a script has done so far, shared by its VM, the threads of its calls and whoever waits for it.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
@@ -23,7 +26,9 @@ struct State {
     output: Vec<Output>,
     characters: usize,
     calls: Vec<Entry>,
-    writes: Vec<(String, Option<String>)>,
+    writes: HashMap<String, Option<String>>,
+    /// Characters of all keys and values in them.
+    written: usize,
     is_closed: bool,
     /// Set when the output limit was passed: the script fails with it, even if it catches the error.
     overflow: Option<String>,
@@ -41,7 +46,7 @@ struct Entry {
 pub(super) struct Closed {
     pub(super) output: Vec<Output>,
     pub(super) calls: Vec<CallRecord>,
-    pub(super) writes: Vec<(String, Option<String>)>,
+    pub(super) writes: HashMap<String, Option<String>>,
     pub(super) overflow: Option<String>,
 }
 
@@ -100,19 +105,26 @@ impl Ledger {
         }
     }
 
-    pub(super) fn write(&self, key: &str, value: Option<String>) {
+    /// Notes a value, or that a key has none any more; `was_kept` tells whether there was one before the script.
+    pub(super) fn write(&self, key: &str, value: Option<String>, was_kept: bool) {
         let mut state = self.state.lock();
-        if !state.is_closed {
-            state.writes.retain(|(written, _)| written != key);
-            state.writes.push((key.to_owned(), value));
+        if state.is_closed {
+            return;
+        }
+        if let Some(before) = state.writes.remove(key) {
+            state.written -= size(key, before.as_deref());
+        }
+        if value.is_some() || was_kept {
+            state.written += size(key, value.as_deref());
+            state.writes.insert(key.to_owned(), value);
         }
     }
 
-    /// Characters of all keys and values that were written.
-    pub(super) fn written_size(&self) -> usize {
+    /// Characters of all keys and values that were written, but for those under `key`.
+    pub(super) fn written_beside(&self, key: &str) -> usize {
         let state = self.state.lock();
-        let size = |text: &String| text.chars().count();
-        state.writes.iter().map(|(key, value)| size(key) + value.as_ref().map_or(0, size)).sum()
+        let own = state.writes.get(key).map_or(0, |value| size(key, value.as_deref()));
+        state.written - own
     }
 
     /// What stands under a key: what the script wrote itself, else what `before` gives.
@@ -122,8 +134,8 @@ impl Ledger {
         before: impl FnOnce() -> Option<String>,
     ) -> Option<String> {
         let state = self.state.lock();
-        match state.writes.iter().find(|(written, _)| written == key) {
-            Some((_, value)) => value.clone(),
+        match state.writes.get(key) {
+            Some(value) => value.clone(),
             None => {
                 drop(state);
                 before()
@@ -147,5 +159,28 @@ impl Ledger {
             writes: std::mem::take(&mut state.writes),
             overflow: state.overflow.take(),
         }
+    }
+}
+
+/// Characters of a key and its value.
+pub(super) fn size(key: &str, value: Option<&str>) -> usize {
+    key.chars().count() + value.map_or(0, |value| value.chars().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_was_never_there_takes_no_place() {
+        let ledger = Ledger::new();
+        ledger.write("gone", None, false);
+        ledger.write("a", Some("12".to_owned()), false);
+        ledger.write("a", Some("123".to_owned()), false);
+        ledger.write("kept", None, true);
+        assert_eq!((ledger.written_beside(""), ledger.written_beside("a")), (8, 4));
+        ledger.write("a", None, false);
+        let writes = ledger.close().writes;
+        assert_eq!(writes, HashMap::from([("kept".to_owned(), None)]));
     }
 }

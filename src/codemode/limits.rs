@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// From its start to its end, the time of its tools included; `None` is any time. Default: 300 seconds.
     pub time: Option<Duration>,
-    /// What its values may take, in bytes. Default: 64 MiB.
+    /// What its values may take, in bytes; the arguments and results of its open calls may take as much again together.
+    /// Default: 64 MiB.
     pub memory: usize,
     /// How deep its functions may call each other, in bytes of stack. Default: 512 KiB; at most 8 MiB.
     pub stack: usize,

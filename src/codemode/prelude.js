@@ -1,6 +1,6 @@
 // Runs once in every VM before the script: makes what the script sees out of one native function, then freezes it all.
 // `bridge(kind, first, second)` checks everything again on its side, so nothing here is trusted by the host.
-(function (bridge, setup) {
+(function (bridge, setup, isProxy) {
   "use strict";
   const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = Reflect;
   const { freeze, create, keys } = Object;
@@ -69,13 +69,25 @@
   // Runs of combining marks are sorted by a quadratic method.
   const MANY_MARKS = /\p{M}{1000}/u;
   const test = RegExp.prototype.test;
+  const refuseMarks = (text) => {
+    if (apply(test, MANY_MARKS, [text])) {
+      throw new RangeError("a text with a thousand combining marks in a row cannot be normalized");
+    }
+  };
   replaceMethod(String.prototype, "normalize", (native) => ({
     normalize(...form) {
       const text = asText(this, "normalize");
-      if (apply(test, MANY_MARKS, [text])) {
-        throw new RangeError("a text with a thousand combining marks in a row cannot be normalized");
-      }
+      refuseMarks(text);
       return apply(native, text, form);
+    },
+  }));
+  replaceMethod(String.prototype, "localeCompare", (native) => ({
+    localeCompare(other, ...rest) {
+      const text = asText(this, "localeCompare");
+      const compared = `${other}`;
+      refuseMarks(text);
+      refuseMarks(compared);
+      return apply(native, text, [compared, ...rest]);
     },
   }));
   replaceMethod(String, "raw", () => ({
@@ -98,30 +110,83 @@
   }));
   const { stringify } = JSON;
 
-  const refuseLong = (list) => {
-    if (isObject(list) && list.length > LONGEST) {
-      throw new RangeError(`a list of length ${list.length} is too long for this: at most ${LONGEST}`);
+  const refuseCount = (length) => {
+    if (length > LONGEST) {
+      throw new RangeError(`a list of length ${length} is too long for this: at most ${LONGEST}`);
     }
   };
-  const listMethods = ["concat", "copyWithin", "fill", "join", "reverse", "shift", "slice", "sort", "splice", "unshift"];
+  const typedArrays = getPrototypeOf(Uint8Array.prototype);
+  // What computes its length could tell the engine another one than it tells here.
+  const refuseLong = (list) => {
+    if (!isObject(list)) return;
+    if (!isProxy(list)) {
+      const own = getOwnPropertyDescriptor(list, "length");
+      if (own !== undefined && "value" in own) return refuseCount(+own.value);
+      const above = getPrototypeOf(list);
+      if (own === undefined && above !== null && getPrototypeOf(above) === typedArrays && !isProxy(above)) return;
+      if (own === undefined && (above === plainObject || above === null)) return;
+    }
+    throw new TypeError("a list that computes its length cannot be used for this: make an array of it first");
+  };
+  const listMethods = ["copyWithin", "fill", "join", "reverse", "shift", "slice", "sort", "splice", "unshift"];
   for (const name of [...listMethods, "toLocaleString", "toReversed", "toSorted", "toSpliced", "with"]) {
     replaceMethod(Array.prototype, name, (native) => ({
       [name](...given) {
         refuseLong(this);
-        if (name === "concat") {
-          for (let place = 0; place < given.length; place++) refuseLong(given[place]);
-        }
         return apply(native, this, given);
       },
     }));
   }
+  const { isConcatSpreadable } = Symbol;
+  const isPlainList = (item) =>
+    isArray(item) &&
+    !isProxy(item) &&
+    getPrototypeOf(item) === Array.prototype &&
+    getOwnPropertyDescriptor(item, isConcatSpreadable) === undefined;
+  replaceMethod(Array.prototype, "concat", (native) => ({
+    concat(...given) {
+      const all = [this, ...given];
+      let isPlain = true;
+      for (let place = 0; place < all.length; place++) {
+        if (isPlainList(all[place])) refuseCount(all[place].length);
+        else if (place === 0 || isObject(all[place])) isPlain = false;
+      }
+      if (isPlain) return apply(native, this, given);
+      const into = [];
+      for (let place = 0; place < all.length; place++) {
+        const item = place === 0 ? Object(this) : all[place];
+        const wanted = isObject(item) ? item[isConcatSpreadable] : false;
+        if (!(wanted === undefined ? isArray(item) : wanted)) {
+          append(into, into.length, item);
+          continue;
+        }
+        const start = into.length;
+        const length = +item.length;
+        refuseCount(length);
+        for (let inside = 0; inside < length; inside++) {
+          if (inside in item) append(into, start + inside, item[inside]);
+        }
+        if (length > 0) into.length = start + length;
+      }
+      return into;
+    },
+  }));
+  const append = (into, place, value) =>
+    defineProperty(into, place, { value, writable: true, enumerable: true, configurable: true });
+  replaceMethod(Iterator.prototype, "drop", (native) => ({
+    drop(count) {
+      const many = +count;
+      refuseCount(many);
+      return apply(native, this, [many]);
+    },
+  }));
   const flatten = (into, list, depth) => {
-    refuseLong(list);
+    refuseCount(list.length);
     for (let place = 0; place < list.length; place++) {
       if (!(place in list)) continue;
       const item = list[place];
       if (depth > 0 && isArray(item)) flatten(into, item, depth - 1);
-      else defineProperty(into, into.length, { value: item, writable: true, enumerable: true, configurable: true });
+      else append(into, into.length, item);
     }
     return into;
   };
@@ -361,6 +426,7 @@
     getOwnPropertyDescriptor(function () { return arguments; }.call(), "callee").get,
     plainObject,
     bridge,
+    isProxy,
     console,
   ];
   for (const name of ["concat", "zip", "zipKeyed"]) {

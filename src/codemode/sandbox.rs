@@ -1,10 +1,11 @@
 //! A JavaScript engine for one script at a time: limits, and the side that waits for the result.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -103,6 +104,8 @@ pub(super) struct Shared {
     pub(super) kept: Option<Arc<dyn Kept>>,
     /// Asks the engine to stop at its next poll.
     pub(super) stop: AtomicBool,
+    /// Bytes of arguments and results that are outside the engine, where its own limit does not count them.
+    outside: AtomicUsize,
     left: Arc<Left>,
     /// Whether the thread is through with the script, and when its result was returned without it.
     phase: Mutex<Phase>,
@@ -196,6 +199,7 @@ impl Sandbox {
             ledger: Ledger::new(),
             kept: self.kept.clone(),
             stop: AtomicBool::new(false),
+            outside: AtomicUsize::new(0),
             left: self.left.clone(),
             phase: Mutex::new(Phase::Running),
         });
@@ -260,7 +264,7 @@ fn settle(shared: &Shared, ended: Finish) -> Execution {
         },
         (Err(error), _) => Err(error),
     };
-    let writes = if result.is_ok() { closed.writes } else { Vec::new() };
+    let writes = if result.is_ok() { closed.writes } else { HashMap::new() };
     Execution { result, output: closed.output, calls: closed.calls, writes }
 }
 
@@ -285,6 +289,24 @@ impl Shared {
             }
         }
         *phase = Phase::Ended;
+    }
+
+    /// Counts bytes that are outside the engine from now on; false, and not counted, if they are too many: the memory of
+    /// the script counts there too.
+    pub(super) fn put_outside(&self, bytes: usize) -> bool {
+        let most = self.limits.memory;
+        let add = |outside: usize| outside.checked_add(bytes).filter(|sum| *sum <= most);
+        self.outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
+    }
+
+    /// Counts a few bytes that must not be refused.
+    pub(super) fn put_outside_anyway(&self, bytes: usize) {
+        self.outside.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Counts them no more.
+    pub(super) fn take_back(&self, bytes: usize) {
+        self.outside.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     pub(super) fn is_stopped(&self) -> bool {

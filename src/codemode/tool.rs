@@ -131,7 +131,7 @@ struct AgentHost {
 impl CodeMode {
     fn run(&self, code: &str, context: &ToolContext) -> ToolResult {
         let record = Arc::new(Record::default());
-        let (options, execution) = match SourceOptions::split(code) {
+        let (options, mut execution) = match SourceOptions::split(code) {
             Ok((options, script)) => {
                 let host = AgentHost {
                     catalogue: self.catalogue.clone(),
@@ -148,7 +148,7 @@ impl CodeMode {
                 (SourceOptions::default(), Execution::failed(error))
             }
         };
-        self.shelf.keep(&execution.writes);
+        self.shelf.keep(std::mem::take(&mut execution.writes));
         let most = options.max_output_tokens.unwrap_or(self.output_tokens);
         report::result(execution, &record, most)
     }

@@ -77,6 +77,7 @@ fn run(mut task: Task) {
         match inbox.recv() {
             Ok(Letter::Settled(settled)) => {
                 bridge.call_settled();
+                shared.take_back(settled.payload.len());
                 machine.settle(settled, &bridge);
             }
             Ok(Letter::Stop) | Err(_) => break,
@@ -110,7 +111,8 @@ impl Machine {
             options.filename = Some(PRELUDE.to_owned());
             let prelude: Function<'_> =
                 ctx.eval_with_options(include_str!("prelude.js"), options)?;
-            let world: Object<'_> = prelude.call((bridge.function(&ctx)?, setup))?;
+            let world: Object<'_> =
+                prelude.call((bridge.function(&ctx)?, setup, is_proxy(&ctx)?))?;
             let part = |name: &str| -> rquickjs::Result<_> {
                 Ok(Persistent::save(&ctx, world.get::<_, Function<'_>>(name)?))
             };
@@ -204,6 +206,11 @@ fn plain_text(caught: &CaughtError<'_>) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// A function that scripts cannot do without the engine's help.
+fn is_proxy<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+    Function::new(ctx.clone(), |value: rquickjs::Value<'js>| value.is_proxy())
 }
 
 fn never_settles() -> ScriptError {

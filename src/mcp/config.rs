@@ -1,14 +1,15 @@
 //! The configuration that people share: `mcpServers`, a JSON object with an entry for each server.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, env, fs, path::Path, time::Duration};
 
 use serde_json::{Map, Value};
 
 use crate::{
     error::{Error, ErrorKind, Result},
     mcp::transport::StdioOptions,
-    secret::{sounds_secret, without_query},
 };
+
+mod variables;
 
 /// The servers of a configuration, in its order.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +68,11 @@ impl Config {
     /// Reads a configuration: `{"mcpServers": {…}}`, or only what is inside.
     ///
     /// A faulty entry is kept with its fault, so that it can be shown and spoils no other. Fields that are not known are
-    /// ignored, and nothing is filled in from the environment.
+    /// ignored.
+    ///
+    /// In every text of an entry but its description, `${NAME}` stands for a variable of the environment and
+    /// `${NAME:-default}` for one that may be unset or empty; a variable that is missing is a fault of the entry. `$${`
+    /// stands for `${` itself, and what is no variable, such as `${a#b}` of a shell, stays as it is.
     ///
     /// # Examples
     ///
@@ -85,12 +90,21 @@ impl Config {
     /// # Ok::<(), steerage::Error>(())
     /// ```
     pub fn from_value(value: &Value) -> Result<Config> {
+        Config::from_value_with(value, &|name| env::var(name).ok())
+    }
+
+    /// The same with variables of the host's own in place of those of the environment.
+    pub fn from_value_with(
+        value: &Value,
+        variables: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config> {
         let inside = value.get("mcpServers").unwrap_or(value);
         let Value::Object(entries) = inside else {
             let text = "a configuration of MCP servers is an object with an entry for each server";
             return Err(Error::new(ErrorKind::Configuration, text));
         };
-        let read = |(name, entry): (&String, &Value)| (name.clone(), Entry::read(name, entry));
+        let read =
+            |(name, entry): (&String, &Value)| (name.clone(), Entry::read(name, entry, variables));
         Ok(Config { servers: entries.iter().map(read).collect() })
     }
 
@@ -108,11 +122,22 @@ impl Config {
 }
 
 impl Entry {
-    fn read(name: &str, entry: &Value) -> Entry {
+    fn read(name: &str, entry: &Value, variables: variables::Lookup<'_>) -> Entry {
         let empty = Map::new();
         let fields = Fields(entry.as_object().unwrap_or(&empty));
-        let server =
-            if entry.is_object() { fields.server(name) } else { Err("it is no object".to_owned()) };
+        let server = match entry {
+            Value::Object(all) => {
+                let used = all.iter().filter(|(name, _)| *name != "description");
+                let used: Map<_, _> = used.map(|(name, it)| (name.clone(), it.clone())).collect();
+                // A server that is not used need not have its variables.
+                let filled = match all.get("enabled") {
+                    Some(Value::Bool(false)) => Ok(Value::Object(used)),
+                    _ => variables::filled_in(&Value::Object(used), variables),
+                };
+                filled.and_then(|it| Fields(it.as_object().unwrap_or(&empty)).server(name))
+            }
+            _ => Err("it is no object".to_owned()),
+        };
         let common = fields.common();
         let (description, enabled, timeout) = common.clone().unwrap_or((None, true, None));
         Entry { description, enabled, timeout, server: common.and(server) }
@@ -239,13 +264,22 @@ impl Fields<'_> {
 
 /// Whether a URL leads to the machine itself, where plain HTTP is as good as any.
 pub(crate) fn is_loopback(url: &str) -> bool {
-    let host = url.split_once("://").map_or("", |(_, rest)| rest);
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+    matches!(host(url).as_str(), "localhost" | "127.0.0.1" | "::1")
+}
+
+/// The host of a URL in lower case, without port and brackets; empty where a name or password stands before it, which
+/// would make it look like another one.
+pub(crate) fn host(url: &str) -> String {
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return String::new();
+    }
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, _)) => host,
+        None => authority.split(':').next().unwrap_or_default(),
     };
-    host == "localhost" || host == "127.0.0.1" || host == "::1"
+    host.to_ascii_lowercase()
 }
 
 impl std::fmt::Debug for Server {
@@ -253,16 +287,11 @@ impl std::fmt::Debug for Server {
         match self {
             Server::Stdio(options) => f.debug_tuple("Stdio").field(options).finish(),
             Server::Http { url, headers, oauth } => {
-                let shown = |(name, value): &(String, String)| {
-                    if sounds_secret(name) {
-                        format!("{name}: ***")
-                    } else {
-                        format!("{name}: {value}")
-                    }
-                };
+                // Values may be keys whatever their names, and so may parts of the path.
+                let names: Vec<_> = headers.iter().map(|(name, _)| name).collect();
                 f.debug_struct("Http")
-                    .field("url", &without_query(url))
-                    .field("headers", &headers.iter().map(shown).collect::<Vec<_>>())
+                    .field("host", &host(url))
+                    .field("headers", &names)
                     .field("oauth", oauth)
                     .finish()
             }

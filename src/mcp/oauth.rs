@@ -10,7 +10,7 @@
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{bounded, select};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -30,7 +30,7 @@ use crate::{
         transport::{Authorization, Refusal, patient_client},
     },
     secret::Secret,
-    thread::{self, timer},
+    thread::{self, timer, turn::Turns},
 };
 
 mod challenge;
@@ -96,8 +96,8 @@ struct Shared {
     options: OAuthOptions,
     /// What the server said when it last wanted a token.
     challenge: Mutex<Challenge>,
-    /// Holds a token while nobody signs in.
-    turn: (Sender<()>, Receiver<()>),
+    /// Whose turn it is to sign in.
+    turns: Turns,
 }
 
 /// A sign-in that is under way: the user is to be shown [`page`](SignIn::page).
@@ -147,9 +147,8 @@ impl OAuthOptions {
 impl OAuth {
     /// Makes the authorization of one server. Nothing is asked before the server wants a token.
     pub fn new(options: OAuthOptions) -> OAuth {
-        let turn = bounded(1);
-        let _ = turn.0.send(());
-        OAuth { shared: Arc::new(Shared { options, challenge: Mutex::default(), turn }) }
+        let (challenge, turns) = (Mutex::default(), Turns::new(()));
+        OAuth { shared: Arc::new(Shared { options, challenge, turns }) }
     }
 
     /// Begins a sign-in: the user is to be shown the page, which will lead to `redirect_url` in the end.
@@ -217,16 +216,11 @@ impl Authorization for OAuth {
             );
             return Err(Error::from_failure(failure, text));
         };
-        select! {
-            recv(shared.turn.1) -> _ => (),
-            recv(signal.channel()) -> _ => return Err(Error::aborted()),
-        }
-        let result = match shared.has_another(refusal.token) {
+        let _turn = shared.turns.wait(signal.channel()).ok_or_else(Error::aborted)?;
+        match shared.has_another(refusal.token) {
             Ok(false) => shared.sign_in(&**browser, &challenge, signal).map(|()| true),
             other => other,
-        };
-        let _ = shared.turn.0.send(());
-        result
+        }
     }
 }
 

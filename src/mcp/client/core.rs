@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -24,11 +27,17 @@ use crate::{
         definition::ServerInfo,
         transport::{Receive, SESSION_LOST, Transport},
     },
-    thread::{self, timer},
+    thread::{self, timer, turn::Turns},
 };
 
 /// How long something that nobody waits for may take to be sent.
 const COURTESY: Duration = Duration::from_secs(10);
+
+/// How many such messages may wait; more are dropped. A server that asks without end and reads nothing gets no answers.
+const UNSENT: usize = 1024;
+
+/// How much progress of one request may wait for a slow listener; more is dropped.
+const UNHEARD: usize = 256;
 
 /// How one request is made.
 #[derive(Clone, Copy, Default)]
@@ -69,8 +78,8 @@ pub(super) struct Core {
     requests: Mutex<Requests>,
     post: Sender<Message>,
     notices: Option<Notices>,
-    /// Holds a token while nobody opens a new session, with the number of the present one.
-    sessions: (Sender<u64>, Receiver<u64>),
+    /// Whose turn it is to open a new session, with the number of the present one.
+    sessions: Turns<u64>,
 }
 
 #[derive(Default)]
@@ -91,7 +100,7 @@ struct Waiting<'a> {
 
 impl Core {
     pub(super) fn new(transport: Arc<dyn Transport>, options: ClientOptions) -> Result<Arc<Core>> {
-        let (post, letters) = unbounded();
+        let (post, letters) = bounded(UNSENT);
         start_post(&options.name, &transport, letters)?;
         let notices = match &options.on_notice {
             Some(listener) => {
@@ -99,8 +108,6 @@ impl Core {
             }
             None => None,
         };
-        let sessions = bounded(1);
-        let _ = sessions.0.send(0);
         Ok(Arc::new(Core {
             transport,
             options,
@@ -110,7 +117,7 @@ impl Core {
             requests: Mutex::default(),
             post,
             notices,
-            sessions,
+            sessions: Turns::new(0),
         }))
     }
 
@@ -134,21 +141,16 @@ impl Core {
 
     /// Opens a new session in place of the one with this number, unless somebody else has done so.
     fn renew(&self, lost: u64, signal: &AbortSignal) -> Result<()> {
-        let present = select! {
-            recv(self.sessions.1) -> present => present.unwrap_or_default(),
-            recv(signal.channel()) -> _ => return Err(Error::aborted()),
-        };
-        let result = if present == lost {
+        let turn = self.sessions.wait(signal.channel());
+        let mut turn = turn.ok_or_else(Error::aborted)?;
+        if turn.value == lost {
             tracing::debug!(client = self.options.name, "the MCP server has lost the session");
             self.transport.forget_session();
-            self.introduce(signal)
-        } else {
-            Ok(())
-        };
-        let now = if present == lost && result.is_ok() { present + 1 } else { present };
-        self.requests.lock().session = now;
-        let _ = self.sessions.0.send(now);
-        result
+            self.introduce(signal)?;
+            turn.value += 1;
+        }
+        self.requests.lock().session = turn.value;
+        Ok(())
     }
 
     /// Sends a request and waits for its answer.
@@ -165,10 +167,9 @@ impl Core {
         let (waiting, replies) = self.open(signal)?;
         let params = with_token(params, options.on_progress.map(|_| waiting.id));
         let request = Message::Request { id: waiting.id.into(), method: method.to_owned(), params };
-        let result = match self.transport.send(request, &waiting.settled.signal()) {
-            Ok(()) => self.wait(method, &replies, options, signal),
-            Err(error) => Err(error),
-        };
+        let result = self
+            .send(method, request, &waiting, options)
+            .and_then(|()| self.wait(method, &replies, options, signal));
         let is_unanswered = result
             .as_ref()
             .is_err_and(|it| matches!(it.kind(), ErrorKind::Aborted | ErrorKind::Limit));
@@ -188,6 +189,33 @@ impl Core {
         }
         // An abort goes before whatever it led to.
         if signal.is_aborted() && result.is_err() { Err(Error::aborted()) } else { result }
+    }
+
+    /// Hands a request over to the transport, which may have to wait until the server reads.
+    fn send(
+        &self,
+        method: &str,
+        request: Message,
+        waiting: &Waiting<'_>,
+        options: &CallOptions<'_>,
+    ) -> Result<()> {
+        let limits =
+            [options.timeout.or(self.options.timeout), options.max_time.or(self.options.max_time)];
+        let limit = limits.into_iter().flatten().min();
+        let is_late = Arc::new(AtomicBool::new(false));
+        let alarm = limit.and_then(timer::after).map(|deadline| {
+            let (settled, is_late) = (waiting.settled.clone(), is_late.clone());
+            timer::at(deadline, move || {
+                is_late.store(true, Ordering::Release);
+                settled.abort();
+            })
+        });
+        let sent = self.transport.send(request, &waiting.settled.signal());
+        drop(alarm);
+        if is_late.load(Ordering::Acquire) {
+            return Err(too_late(method, limit.unwrap_or_default()));
+        }
+        sent
     }
 
     fn open(&self, signal: &AbortSignal) -> Result<(Waiting<'_>, Receiver<Reply>)> {
@@ -244,7 +272,9 @@ impl Core {
 
     /// Sends a message that nobody waits for, on the thread for that.
     pub(super) fn send_aside(&self, message: Message) {
-        let _ = self.post.send(message);
+        if self.post.try_send(message).is_err() {
+            tracing::debug!(client = self.options.name, "a message to an MCP server was dropped");
+        }
     }
 
     pub(super) fn refuse_closed(&self) -> Result<()> {
@@ -288,7 +318,9 @@ impl Core {
     fn reply(&self, id: u64, reply: Reply) -> bool {
         let mut requests = self.requests.lock();
         let sender = match reply {
-            Reply::Progress(_) => requests.open.get(&id).cloned(),
+            Reply::Progress(_) => {
+                requests.open.get(&id).filter(|sender| sender.len() < UNHEARD).cloned()
+            }
             Reply::Done(_) | Reply::Failed(_) => requests.open.remove(&id),
         };
         drop(requests);

@@ -49,8 +49,11 @@ pub(super) fn discover(
     let resource = find_resource(asker, server, challenge, signal)?;
     let named = resource.as_ref().and_then(|it| it.authorization_server.clone());
     let issuer = named.clone().unwrap_or_else(|| url::origin(server).to_owned());
-    if !url::is_http(&issuer) {
-        return Err(refused("the authorization server of the MCP server has no http address"));
+    if metadata_url.is_none() && !url::may_name(server, &issuer) {
+        return Err(refused(
+            "the MCP server names an authorization server that is not asked: it has no https address, or one of this \
+             machine or network",
+        ));
     }
     let places = match metadata_url {
         Some(place) => vec![place.to_owned()],
@@ -78,9 +81,17 @@ pub(super) fn discover(
         found.resource = resource.resource;
         found.scopes = resource.scopes;
     }
+    // Who set the address of the metadata trusts what is there.
+    let is_right = |endpoint: &String| match metadata_url {
+        Some(_) => url::is_http(endpoint),
+        None => url::may_name(server, endpoint),
+    };
     let endpoints = [&found.authorization_endpoint, &found.token_endpoint];
-    if !endpoints.iter().all(|it| url::is_http(it)) {
-        return Err(refused("the authorization server has an endpoint that is no http address"));
+    if !endpoints.into_iter().chain(&found.registration_endpoint).all(is_right) {
+        return Err(refused(
+            "the authorization server has an endpoint that is not asked: it has no https address, or one of this \
+             machine or network",
+        ));
     }
     Ok(found)
 }
@@ -94,7 +105,7 @@ fn find_resource(
     let (origin, path) = (url::origin(server), url::path(server));
     let known = format!("{origin}/.well-known/oauth-protected-resource");
     let places = match &challenge.resource_metadata {
-        Some(place) if url::is_http(place) => vec![place.clone()],
+        Some(place) if url::may_name(server, place) => vec![place.clone()],
         _ if path.is_empty() => vec![known],
         _ => vec![format!("{known}{path}"), known],
     };

@@ -5,7 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{Sender, bounded, select};
@@ -142,11 +142,16 @@ fn accept(
 
 /// Reads the head of a request and returns its path with the query.
 fn read_target(connection: &mut TcpStream) -> Option<String> {
-    connection.set_read_timeout(Some(HURRY)).ok()?;
+    let end = timer::after(HURRY)?;
     connection.set_write_timeout(Some(HURRY)).ok()?;
     let mut head = Vec::new();
     let mut buffer = [0; 2048];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = end.saturating_duration_since(Instant::now());
+        connection.set_read_timeout(Some(left).filter(|left| !left.is_zero())).ok()?;
+        if left.is_zero() {
+            return None;
+        }
         let amount = connection.read(&mut buffer).ok()?;
         if amount == 0 || head.len() > LONGEST {
             return None;

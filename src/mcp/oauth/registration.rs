@@ -56,7 +56,7 @@ fn register(
     redirect_url: &str,
     signal: &AbortSignal,
 ) -> Result<Registered> {
-    let Some(endpoint) = found.registration_endpoint.as_ref().filter(|it| url::is_http(it)) else {
+    let Some(endpoint) = &found.registration_endpoint else {
         let text = format!(
             "the authorization server at {} registers no clients by itself: set a client id",
             found.issuer

@@ -1,8 +1,11 @@
 //! Addresses taken apart, and forms.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, net::IpAddr};
 
-use crate::mcp::config::is_loopback;
+use crate::{
+    http,
+    mcp::config::{host, is_loopback},
+};
 
 /// Scheme, host and port, as far as they are written.
 pub(crate) fn origin(url: &str) -> &str {
@@ -28,14 +31,54 @@ pub(crate) fn same_origin(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// Whether a URL may be asked, or opened, at all.
+/// Whether a URL may be asked, or opened, at all. One with a name or password before the host is meant to look like
+/// another.
 pub(crate) fn is_http(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://")
+    let is_plain = url.starts_with("https://") || url.starts_with("http://");
+    is_plain && http::check_url(url).is_ok() && !host(url).is_empty()
 }
 
 /// Whether secrets may be sent there.
 pub(crate) fn is_safe(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://") && is_loopback(url)
+    is_http(url) && (url.starts_with("https://") || is_loopback(url))
+}
+
+/// Whether what the server at `server` names may be asked, or opened, for it. One elsewhere must not lead the program to
+/// services of this machine or of its network, nor to plain HTTP.
+pub(crate) fn may_name(server: &str, url: &str) -> bool {
+    is_http(url)
+        && (same_origin(server, url)
+            || is_near(server)
+            || url.starts_with("https://") && !is_near(url))
+}
+
+/// Whether an address is one of this machine or of a network that is not the internet.
+fn is_near(url: &str) -> bool {
+    let host = host(url);
+    let host = host.trim_end_matches('.');
+    let address = match host.parse() {
+        Ok(IpAddr::V6(address)) => address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4),
+        Ok(address) => address,
+        Err(_) => {
+            // A number is an address too, in ways of writing that parsers differ about.
+            let is_number = host.split('.').next_back().is_some_and(|last| {
+                last.starts_with("0x") || last.bytes().all(|it| it.is_ascii_digit())
+            });
+            return is_number || host == "localhost" || host.ends_with(".localhost");
+        }
+    };
+    match address {
+        IpAddr::V4(address) => {
+            let is_shared = matches!(address.octets(), [100, 64..=127, ..] | [0, ..]);
+            address.is_loopback() || address.is_private() || address.is_link_local() || is_shared
+        }
+        IpAddr::V6(address) => {
+            address.is_loopback()
+                || address.is_unspecified()
+                || address.is_unique_local()
+                || address.is_unicast_link_local()
+        }
+    }
 }
 
 /// Adds parameters to an address.
@@ -121,6 +164,60 @@ mod tests {
                 && is_safe("http://[::1]/")
                 && !is_safe("http://localhost.evil/")
         );
+    }
+
+    #[test]
+    fn a_host_that_only_looks_like_another_is_none() {
+        for url in [
+            "http://localhost:1@evil.example/",
+            "http://127.0.0.1@evil.example",
+            "http://localhost\\@evil.example",
+            "http://[::1].evil.example/",
+            "http://[::1]@evil.example/",
+            "https://good.example@evil.example/",
+            "https://",
+            "https:///x",
+            "javascript://localhost/%0aalert(1)",
+            "https://a b/",
+        ] {
+            assert!(!is_safe(url), "{url}");
+        }
+    }
+
+    #[track_caller]
+    fn check_named(server: &str, url: &str, expected: bool) {
+        assert_eq!(may_name(server, url), expected, "{url} by {server}");
+    }
+
+    #[test]
+    fn a_server_elsewhere_leads_to_nothing_near() {
+        let server = "https://mcp.example/mcp";
+        check_named(server, "https://login.example/x", true);
+        check_named(server, "https://mcp.example:443/x", true);
+        check_named("http://mcp.example/mcp", "http://mcp.example/x", true);
+        for url in [
+            "http://login.example/x",
+            "https://localhost/x",
+            "https://a.localhost./x",
+            "https://127.0.0.1/x",
+            "https://127.1/x",
+            "https://2130706433/x",
+            "https://0x7f.0.0.1/x",
+            "https://0x7f000001/x",
+            "https://10.1.2.3/x",
+            "https://192.168.1.1/x",
+            "https://169.254.169.254/latest/meta-data",
+            "https://100.64.0.1/x",
+            "https://0.0.0.0/x",
+            "https://[::1]/x",
+            "https://[::ffff:10.0.0.1]/x",
+            "https://[fd00::1]/x",
+            "https://[fe80::1]/x",
+        ] {
+            check_named(server, url, false);
+        }
+        check_named("http://localhost:1/mcp", "http://127.0.0.1:2/x", true);
+        check_named("http://192.168.0.2/mcp", "http://192.168.0.3/x", true);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
 use parking_lot::Mutex;
 
 use super::{ServerReport, ServerState, ServersOptions};
@@ -18,7 +17,7 @@ use crate::{
         definition::ToolDefinition,
         transport::{Http, HttpServerOptions, Stdio},
     },
-    thread::timer,
+    thread::{timer, turn::Turns},
 };
 
 pub(super) struct Slot {
@@ -28,8 +27,8 @@ pub(super) struct Slot {
     /// Told when the list of tools has changed.
     changed: Arc<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
-    /// Holds a token while nobody connects.
-    turn: (Sender<()>, Receiver<()>),
+    /// Whose turn it is to connect.
+    turns: Turns,
     closing: AbortController,
 }
 
@@ -53,10 +52,8 @@ impl Slot {
         options: ServersOptions,
         changed: Arc<dyn Fn() + Send + Sync>,
     ) -> Arc<Slot> {
-        let turn = bounded(1);
-        let _ = turn.0.send(());
-        let (state, closing) = (Mutex::default(), AbortController::new());
-        Arc::new(Slot { name, entry, options, changed, state, turn, closing })
+        let (state, turns, closing) = (Mutex::default(), Turns::new(()), AbortController::new());
+        Arc::new(Slot { name, entry, options, changed, state, turns, closing })
     }
 
     /// Whether it is to be connected at all.
@@ -69,16 +66,11 @@ impl Slot {
         if let Some(client) = self.present() {
             return Ok(client);
         }
-        select! {
-            recv(self.turn.1) -> _ => (),
-            recv(signal.channel()) -> _ => return Err(Error::aborted()),
-        }
-        let result = match self.present() {
+        let _turn = self.turns.wait(signal.channel()).ok_or_else(Error::aborted)?;
+        match self.present() {
             Some(client) => Ok(client),
             None => self.refuse_early().and_then(|()| self.connect(signal)),
-        };
-        let _ = self.turn.0.send(());
-        result
+        }
     }
 
     fn present(&self) -> Option<Client> {

@@ -18,8 +18,11 @@ use crate::{
     error::{Error, ErrorKind, Result},
     http::{HttpClient, HttpOptions, HttpRequest, Method},
     jsonrpc::Message,
-    mcp::transport::{Inbox, MAX_MESSAGE_BYTES, Transport},
-    secret::{Secret, without_query},
+    mcp::{
+        config::host,
+        transport::{Inbox, MAX_MESSAGE_BYTES, Transport},
+    },
+    secret::Secret,
     thread::{self, timer},
 };
 
@@ -133,9 +136,14 @@ impl Default for Reconnect {
 }
 
 impl Reconnect {
-    fn pause(&self, before: u32) -> Duration {
-        let doubled = self.first_pause.saturating_mul(2_u32.saturating_pow(before));
-        doubled.min(self.longest_pause)
+    /// How long to wait before the next try. A server that says "at once" each time must not keep the program busy.
+    fn pause(&self, said: Option<Duration>, before: u32) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(20);
+        let doubled = || self.first_pause.saturating_mul(2_u32.saturating_pow(before));
+        match said {
+            Some(said) => said.max(SHORTEST),
+            None => doubled().min(self.longest_pause),
+        }
     }
 }
 
@@ -269,7 +277,7 @@ impl Shared {
     }
 
     fn closed(&self) -> Error {
-        let text = format!("the connection to {} was closed", without_query(&self.options.url));
+        let text = format!("the connection to {} was closed", host(&self.options.url));
         Error::new(ErrorKind::Network, text)
     }
 
@@ -308,7 +316,7 @@ impl fmt::Debug for HttpServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("HttpServerOptions")
-            .field("url", &without_query(&self.url))
+            .field("host", &host(&self.url))
             .field("headers", &headers)
             .field("authorization", &self.authorization.is_some())
             .field("open_stream", &self.open_stream)

@@ -20,7 +20,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     jsonrpc::Message,
     mcp::transport::{Inbox, MAX_MESSAGE_BYTES, Transport, process::Group},
-    secret::{Secret, scrub, shown, sounds_secret},
+    secret::{Secret, scrub, sounds_secret},
     thread,
 };
 
@@ -153,9 +153,15 @@ impl StdioOptions {
         command
     }
 
+    /// What is taken out of texts of the process: variables and arguments whose names sound like a key, `--key x` and
+    /// `--key=x`.
     fn secrets(&self) -> Vec<Secret> {
-        let secret = self.env.iter().filter(|(name, _)| sounds_secret(name));
-        secret.map(|(_, value)| Secret::new(value.as_str())).collect()
+        let env = self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let joined = self.args.iter().filter_map(|argument| argument.split_once('='));
+        let pairs = self.args.windows(2).filter(|pair| pair[0].starts_with('-'));
+        let apart = pairs.map(|pair| (pair[0].as_str(), pair[1].as_str()));
+        let named = env.chain(joined).chain(apart).filter(|(name, _)| sounds_secret(name));
+        named.map(|(_, value)| Secret::new(value)).collect()
     }
 
     /// The program's name, for texts.
@@ -372,7 +378,7 @@ impl fmt::Debug for StdioOptions {
         f.debug_struct("StdioOptions")
             .field("command", &self.command)
             .field("args", &self.args.len())
-            .field("env", &shown(&self.env))
+            .field("env", &self.env.keys())
             .field("inherit_env", &self.inherit_env)
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()

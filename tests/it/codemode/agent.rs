@@ -264,6 +264,14 @@ fn images_are_content() {
 }
 
 #[test]
+fn the_model_is_told_what_a_result_with_images_is() {
+    let tool = codemode::tool([read()]);
+    let told = tool.description();
+    assert!(told.contains("image(x): shows you an image"), "{told}");
+    assert!(told.contains("{type: \"image\", data, mimeType}"), "{told}");
+}
+
+#[test]
 fn the_built_in_model_reads_by_script_what_it_cannot_read_directly() {
     let options =
         AgentOptions { stream: Some(Builtin::unpaced().into()), ..with_tools(vec![read()]) };

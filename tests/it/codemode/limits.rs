@@ -114,7 +114,10 @@ fn quadratic_searches_in_texts_are_refused() {
             "searching 200001 characters in 400000 would take too long",
         );
     }
-    refuses("('a' + '\\u0301\\u0327'.repeat(5e4)).normalize('NFC')", "combining marks");
+    let marks = "('a' + '\\u0301\\u0327'.repeat(5e4))";
+    refuses(&format!("{marks}.normalize('NFC')"), "combining marks");
+    refuses(&format!("{marks}.localeCompare('a')"), "combining marks");
+    refuses(&format!("'a'.localeCompare({marks})"), "combining marks");
 }
 
 #[test]
@@ -129,7 +132,6 @@ fn what_reaches_for_endless_lists_is_refused() {
         "slice()",
         "sort()",
         "join()",
-        "concat()",
         "flat()",
         "toSorted()",
         "toReversed()",
@@ -143,6 +145,50 @@ fn what_reaches_for_endless_lists_is_refused() {
         refuses(&call, "too long for this");
     }
     refuses("[].concat(new Array(4e9))", "too long for this");
+    refuses(
+        "[].concat({[Symbol.isConcatSpreadable]: true, length: 2 ** 53 - 1})",
+        "too long for this",
+    );
+    refuses("[].values.call({length: 2 ** 53 - 1}).drop(1e15)", "too long for this");
+}
+
+#[test]
+fn lists_that_compute_their_length_are_refused() {
+    let lists = [
+        "{get length() { return n++ ? 2 ** 53 - 1 : 1 }}",
+        "Object.create({get length() { return n++ ? 2 ** 53 - 1 : 1 }})",
+        "Object.setPrototypeOf(new Uint8Array(1), {get length() { return n++ ? 2 ** 53 - 1 : 1 }})",
+        "new Proxy([], {get(list, key) { return key === 'length' && n++ ? 2 ** 53 - 1 : list[key] }})",
+        "Object.create(new Proxy({}, {get() { return n++ ? 2 ** 53 - 1 : 1 }}))",
+    ];
+    let methods = [
+        "reverse()",
+        "fill(0)",
+        "copyWithin(0, 1)",
+        "shift()",
+        "unshift(1)",
+        "splice(0, 1)",
+        "slice()",
+        "sort()",
+        "join()",
+        "toLocaleString()",
+        "toSorted()",
+        "toReversed()",
+        "toSpliced(0)",
+        "with(0, 0)",
+    ];
+    for list in lists {
+        for method in methods {
+            let (name, arguments) = method.split_once('(').unwrap();
+            let arguments = arguments.trim_end_matches(')');
+            let call = format!("let n = 0; [].{name}.apply({list}, [{arguments}])");
+            refuses(&call, "a list that computes its length");
+        }
+        stops(&format!(
+            "let n = 1; const list = {list}; Object.defineProperty(list, Symbol.isConcatSpreadable, {{value: true}});\
+             while (true) try {{ [].concat(list) }} catch {{}}"
+        ));
+    }
 }
 
 #[test]
@@ -161,6 +207,20 @@ fn guarded_built_ins_do_what_they_always_did() {
     check_value("return ['null'.indexOf(null), 'undefined'.indexOf()]", json!([0, 0]));
     check_value("return [1, [2, [3, [4]]]].flat()", json!([1, 2, [3, [4]]]));
     check_value("return [1, [2, [3, [4]]]].flat(Infinity)", json!([1, 2, 3, 4]));
+    check_value(
+        "return [[1], [2].concat({[Symbol.isConcatSpreadable]: true, length: 2, 0: 'x', 1: 'y'}, new Proxy([3], {}), 4)]",
+        json!([[1], [2, "x", "y", 3, 4]]),
+    );
+    check_value(
+        "const plain = [1]; plain[Symbol.isConcatSpreadable] = false; return [[].concat(plain).length, 0 in [].concat([,1])]",
+        json!([1, false]),
+    );
+    check_value("return [].join.call(new Uint8Array([1, 2]), '-')", json!("1-2"));
+    check_value("return [].slice.call({length: 2, 0: 'a', 1: 'b'})", json!(["a", "b"]));
+    check_value("return [].join.call({})", json!(""));
+    check_value("class List extends Array {} return List.of(3, 1).sort().join()", json!("1,3"));
+    check_value("return [1, 2, 3].values().drop(1).toArray()", json!([2, 3]));
+    check_value("return ['a'.localeCompare('b'), 'ä'.localeCompare('a\\u0308')]", json!([-1, 0]));
     check_value("return [1, 2].flatMap(n => [n, [n]])", json!([1, [1], 2, [2]]));
     check_value("return [3, 1, 2].sort().concat([4], 5).reverse().slice(1, 3)", json!([4, 3]));
     check_value("return Array.prototype.slice.call('abc', 1)", json!(["b", "c"]));
@@ -410,6 +470,78 @@ fn calls_arguments_and_results_are_limited() {
         caught("await tools.large_list()"),
         "Error: the result of large_list is too large for a script: 83 bytes, at most 40"
     );
+}
+
+#[test]
+fn what_open_calls_hold_outside_the_engine_is_limited() {
+    let limits = || Limits { memory: 4 << 20, ..Limits::default() };
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let host = || Host::new().with("large", |_, _| Ok(json!("x".repeat(1 << 20))));
+    // The first call waits, and the others hold their arguments behind it.
+    let held = host().with("held", move |_, _| {
+        let _ = gate.lock().unwrap().recv();
+        Ok(Value::Null)
+    });
+    let script = "for (let n = 0; n < 99; n++) tools.held({text: 'x'.repeat(1e5)}).catch(() => {})\n\
+                  try { await tools.held({text: 'x'.repeat(1e5)}) } catch (e) { return String(e) }";
+    let execution = execute_with(limits(), held, script);
+    drop(release);
+    let told = execution.result.unwrap().unwrap();
+    let expected = "RangeError: the calls that are open have arguments and results of more than 4194304 bytes together: \
+                    await some of them";
+    assert_eq!(told, expected);
+    // While the script is busy it takes no result.
+    let done = Arc::new(Barrier::new(2));
+    let (told, seen) = (done.clone(), Arc::new(Mutex::new(0)));
+    let counted = host().with("counted", move |_, _| {
+        let mut seen = seen.lock().unwrap();
+        *seen += 1;
+        if *seen == 2 {
+            told.wait();
+        }
+        Ok(json!("x".repeat(3 << 20)))
+    });
+    let waiting = counted.with("wait", move |_, _| {
+        done.wait();
+        Ok(Value::Null)
+    });
+    let one_by_one = Limits { calls_at_once: 4, ..limits() };
+    let script = "const all = await Promise.allSettled([tools.counted(), tools.counted(), tools.wait()]);\n\
+                  return all.filter(it => it.status === 'rejected').map(it => it.reason.message)";
+    let refused = execute_with(one_by_one, waiting, script).result;
+    let told = refused.map_or_else(|error| error.to_string(), |value| value.unwrap().to_string());
+    assert!(
+        told == "[]" || told.contains("the result does not fit") || told.contains("out of memory"),
+        "{told}"
+    );
+}
+
+#[test]
+fn scripts_are_refused_while_too_many_threads_are_stuck() {
+    let sandbox = Sandbox::new(Limits { stuck_threads: 1, ..within(200) });
+    // The engine compiles such a class of characters for seconds without a look at anything; how many, the machine says.
+    let stuck = ["3e4", "1e5", "5e5", "2e6"].into_iter().find_map(|size| {
+        let script =
+            format!("new RegExp('[' + '\\u{{1}}-\\u{{10FFFF}}'.repeat({size}) + ']', 'vi')");
+        let (host, ended) = watched();
+        sandbox.execute(&script, Arc::new(host), &AbortSignal::never());
+        loop {
+            match ended.recv_timeout(Duration::from_millis(5)) {
+                Err(mpsc::RecvTimeoutError::Timeout) if sandbox.stuck_threads() == 0 => (),
+                Err(mpsc::RecvTimeoutError::Timeout) => return Some(ended),
+                _ => return None,
+            }
+        }
+    });
+    let ended = stuck.expect("a script that is stuck for more than a second");
+    let run = || sandbox.execute("return 1", Arc::new(Host::new()), &AbortSignal::never());
+    assert_eq!(
+        told(&run()),
+        "Sandbox 1 earlier scripts still run in functions that cannot be interrupted: no new script is started"
+    );
+    assert_eq!(ended.recv_timeout(10 * BOUND), Ok(()));
+    assert_eq!(sandbox.stuck_threads(), 0);
 }
 
 #[test]

@@ -168,6 +168,49 @@ fn an_answer_that_is_none_fails_its_request() {
 }
 
 #[test]
+fn a_refusal_in_any_state_is_an_error_with_its_status() {
+    for status in [400, 401, 403, 404, 405, 500] {
+        let server = Server::answering(move |_| Response::new(status)).unwrap();
+        let options = HttpServerOptions::new(format!("{}/mcp", server.url()));
+        let error =
+            Client::connect(Http::new(options), ClientOptions::default(), &AbortSignal::never())
+                .unwrap_err();
+        assert_eq!(error.failure().status, Some(status), "{error}");
+        // Nothing is tried a second time.
+        assert_eq!(server.requests().len(), 1, "{status}");
+
+        // A server that loses every session is asked for one new session, not for one after the other.
+        let (server, options) =
+            self::server(move |request, _, _| no_stream(request).unwrap_or(Response::new(status)));
+        let error = call(&connect(options)).unwrap_err();
+        assert_eq!(error.failure().status, Some(status), "{error}");
+        let calls = server.requests().iter().filter(|it| it.text().contains("tools/call")).count();
+        assert_eq!(calls, if status == 404 { 2 } else { 1 }, "{status}");
+    }
+}
+
+#[test]
+fn a_redirect_takes_no_key_to_another_place() {
+    let other = Server::answering(|request| {
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        json_answer(&message["id"], done())
+    })
+    .unwrap();
+    let to = format!("{}/mcp", other.url());
+    let (_server, mut options) = server(move |request, _, _| {
+        let there = Response::new(307).header("location", &to);
+        no_stream(request).unwrap_or(there)
+    });
+    options.headers = vec![("authorization".to_owned(), "Bearer sk-123456".to_owned())];
+    assert_eq!(call(&connect(options)).unwrap(), "done");
+    let requests = other.requests();
+    assert_eq!(requests.len(), 1);
+    for name in ["authorization", "mcp-session-id"] {
+        assert_eq!(requests[0].header(name), None, "{name}");
+    }
+}
+
+#[test]
 fn a_message_in_a_list_and_junk_in_a_stream_do_no_harm() {
     let (_server, options) = server(|request, method, id| {
         no_stream(request).unwrap_or_else(|| match method {
@@ -209,7 +252,7 @@ fn a_lost_session_is_opened_anew_once_for_all() {
     let options = HttpServerOptions::new(format!("{}/mcp", server.url()));
     let client = connect(options);
     std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&client))).collect();
+        let calls: Vec<_> = (0..50).map(|_| scope.spawn(|| call(&client))).collect();
         for call in calls {
             assert_eq!(call.join().unwrap().unwrap(), "done");
         }

@@ -196,16 +196,6 @@ fn a_sign_in_that_is_not_right_is_refused() {
         "does not know the challenge S256",
     );
     check_refused(
-        metadata(|_, issuer| issuer["authorization_endpoint"] = json!("file:///bin/sh")),
-        "",
-        "an endpoint that is no http address",
-    );
-    check_refused(
-        metadata(|_, issuer| issuer["token_endpoint"] = json!("http://far.example/token")),
-        "",
-        "neither https nor on this machine",
-    );
-    check_refused(
         metadata(|_, issuer| {
             issuer["authorization_response_iss_parameter_supported"] = json!(true);
         }),
@@ -227,6 +217,43 @@ fn a_sign_in_that_is_not_right_is_refused() {
         Response::json(400, said)
     };
     check_refused(Plan { token, ..Plan::default() }, "", "(invalid_grant): code *** is old");
+}
+
+#[test]
+fn addresses_that_lead_elsewhere_are_refused() {
+    let metadata = |metadata| Plan { metadata, ..Plan::default() };
+    check_refused(
+        metadata(|_, issuer| issuer["authorization_endpoint"] = json!("file:///bin/sh")),
+        "",
+        "an endpoint that is not asked",
+    );
+    // A password before the host makes an address look like one of this machine.
+    check_refused(
+        metadata(|_, issuer| {
+            issuer["token_endpoint"] = json!("http://localhost:1@evil.example/token");
+        }),
+        "",
+        "an endpoint that is not asked",
+    );
+    check_refused(
+        metadata(|_, issuer| {
+            issuer["registration_endpoint"] = json!("file:///etc/passwd");
+        }),
+        "",
+        "an endpoint that is not asked",
+    );
+    check_refused(
+        metadata(|resource, _| {
+            resource["authorization_servers"] = json!(["http://127.0.0.1@evil.example"]);
+        }),
+        "",
+        "names an authorization server that is not asked",
+    );
+    check_refused(
+        metadata(|_, issuer| issuer["token_endpoint"] = json!("http://far.example/token")),
+        "",
+        "neither https nor on this machine",
+    );
 }
 
 #[test]

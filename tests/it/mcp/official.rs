@@ -383,6 +383,60 @@ fn an_agent_works_with_files_and_no_process_is_left() {
 }
 
 #[test]
+fn an_official_server_that_is_killed_in_mid_call_fails_that_call_alone() {
+    let name = "an_official_server_that_is_killed_in_mid_call_fails_that_call_alone";
+    let Some(packages) = packages(name) else { return };
+    let marker = format!("steerage-killed-{}", std::process::id());
+    let entry = |number: u32| {
+        let args = json!([everything(&packages), "stdio", format!("{marker}-{number}")]);
+        json!({"command": node(&packages), "args": args})
+    };
+    let config = json!({"mcpServers": {"one": entry(1), "two": entry(2)}});
+    let config = Config::from_value(&config).unwrap();
+    let servers = Servers::connect(config, ServersOptions::default(), &signal()).unwrap();
+    let model = Scripted::new([""; 0]);
+    let options = AgentOptions {
+        stream: Some(model.clone().into()),
+        tools: servers.tools(),
+        ..AgentOptions::default()
+    };
+    let agent = Agent::new(model.model(), options).unwrap();
+    let run = |name: &str, arguments: Value, on_progress: &dyn Fn()| {
+        let client = servers.client(name, &signal()).unwrap();
+        let heard = |_: &_| on_progress();
+        let options = CallOptions { on_progress: Some(&heard), ..CallOptions::default() };
+        let tool = "trigger-long-running-operation";
+        client.call_tool(tool, &object(arguments), &options, &signal())
+    };
+    std::thread::scope(|scope| {
+        let (begun, under_way) = mpsc::channel();
+        let run = &run;
+        let killed = scope.spawn(move || {
+            run("one", json!({"duration": 600, "steps": 1200}), &|| {
+                let _ = begun.send(());
+            })
+        });
+        let other = scope.spawn(move || run("two", json!({"duration": 3, "steps": 3}), &|| ()));
+        under_way.recv_timeout(super::LIMIT).unwrap();
+        let first = processes(&format!("{marker}-1"));
+        Command::new("kill").args(["-9", &first[0].to_string()]).status().unwrap();
+        let error = killed.join().unwrap().unwrap_err();
+        assert!(error.message().contains("signal: 9"), "{error}");
+        assert!(!other.join().unwrap().unwrap().is_error);
+    });
+    // The next call of its tools starts it again.
+    let call = ToolCall {
+        id: "1".into(),
+        name: "mcp__one__echo".into(),
+        arguments: object(json!({"message": "hi"})),
+        ..ToolCall::default()
+    };
+    assert!(!agent.run_tool_call(&call, &signal()).is_error);
+    drop((agent, servers));
+    eventually("no process is left", || processes(&marker).is_empty());
+}
+
+#[test]
 fn the_example_lists_the_tools_and_chats_with_them() {
     let Some(packages) = packages("the_example_lists_the_tools_and_chats_with_them") else {
         return;

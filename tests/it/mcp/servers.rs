@@ -3,7 +3,10 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,7 +14,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Map, Value, json};
 use steerage::{
     AbortController, AbortSignal, Agent, AgentEvent, AgentOptions, ErrorKind, Tool, ToolOutcome,
-    mcp::{Config, ServerState, Servers, ServersOptions},
+    mcp::{ClientOptions, Config, ServerState, Servers, ServersOptions, config::Server},
     message::{Content, ToolCall},
     testing::{Answer, Scripted},
 };
@@ -139,9 +142,42 @@ fn a_good_entry_is_kept_and_shows_no_key() {
                 "headers": {"Authorization": "Bearer sk-123456", "x-a": "b"}, "oauth": {"clientSecret": "sk-123456"}},
         }),
         expect![[r#"
-            files: Stdio(StdioOptions { command: "npx", args: 2, env: {"A": "1", "API_KEY": "***"}, inherit_env: false, cwd: None, .. })
-            shop: Http { url: "https://shop.example/mcp", headers: ["Authorization: ***", "x-a: b"], oauth: OAuthEntry { client_id: None, client_secret: Some(Secret(..)), scope: None, client_name: None, callback_port: None, metadata_url: None } }"#]],
+            files: Stdio(StdioOptions { command: "npx", args: 2, env: ["A", "API_KEY"], inherit_env: false, cwd: None, .. })
+            shop: Http { host: "shop.example", headers: ["Authorization", "x-a"], oauth: OAuthEntry { client_id: None, client_secret: Some(Secret(..)), scope: None, client_name: None, callback_port: None, metadata_url: None } }"#]],
     );
+}
+
+#[test]
+fn variables_are_filled_in_from_the_environment() {
+    let variables = |name: &str| match name {
+        "TOKEN" => Some("sk-123456".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
+    let config = json!({
+        "a": {
+            "command": "${CMD:-sh}", "args": ["-c", "${a#b} $X $${TOKEN} ${A-B} ${EMPTY}|${EMPTY:-e}|${", "${TOKEN}x${TOKEN}"],
+            "env": {"A_KEY": "Bearer ${TOKEN}"}, "cwd": "${DIR:-}", "description": "${NONE}",
+        },
+        "b": {"url": "https://${HOST:-x.example}/${TOKEN}", "headers": {"h": "${TOKEN}"}, "oauth": {"clientSecret": "${TOKEN}"}},
+        "off": {"command": "${NONE}", "enabled": false},
+        "lacks": {"command": "x", "args": ["${TOKEN}", "${NONE}"]},
+    });
+    let config = Config::from_value_with(&config, &variables).unwrap();
+    let server =
+        |name: &str| config.servers.iter().find(|(it, _)| it == name).unwrap().1.server.clone();
+    let Ok(Server::Stdio(options)) = server("a") else { panic!() };
+    assert_eq!((options.command.as_str(), &options.env["A_KEY"][..]), ("sh", "Bearer sk-123456"));
+    assert_eq!(options.args[1..], ["${a#b} $X ${TOKEN} ${A-B} |e|${", "sk-123456xsk-123456"]);
+    let Ok(Server::Http { url, headers, oauth }) = server("b") else { panic!() };
+    assert_eq!((url.as_str(), headers[0].1.as_str()), ("https://x.example/sk-123456", "sk-123456"));
+    assert_eq!(oauth.client_secret.unwrap().expose(), "sk-123456");
+    assert!(server("off").is_ok());
+    assert_eq!(
+        server("lacks").unwrap_err(),
+        "the environment variable `NONE` is not set: set it, or write `${NONE:-default}`"
+    );
+    assert!(!format!("{config:?}").contains("sk-123456"), "{config:?}");
 }
 
 #[test]
@@ -252,6 +288,55 @@ fn a_server_that_dies_is_started_again_by_the_next_call() {
     assert_eq!(servers.reports()[0].state, ServerState::Down);
     assert_eq!(text(&call(&agent, "mcp__s__t")), "alive");
     assert_eq!(servers.reports()[0].state, ServerState::Connected);
+}
+
+#[test]
+fn a_server_that_is_killed_in_mid_call_fails_that_call_alone() {
+    let id = File::new("killed", "");
+    let first = format!(
+        "if [ -s {0} ]; then {1}; else echo $$ > {0}; exec sleep 600; fi",
+        id.path(),
+        says("again")
+    );
+    let gate = File::new("gate", "");
+    let other = format!("while [ ! -s {} ]; do sleep 0.01; done; {}", gate.path(), says("other"));
+    let servers = connect(
+        json!({"s": server(&list(&["t"]), &first), "other": server(&list(&["t"]), &other)}),
+    );
+    let agent = agent(&servers);
+    std::thread::scope(|scope| {
+        let killed = scope.spawn(|| call(&agent, "mcp__s__t"));
+        let other = scope.spawn(|| call(&agent, "mcp__other__t"));
+        let number = || fs::read_to_string(&id.0).unwrap().trim().to_owned();
+        eventually("the call is under way", || !number().is_empty());
+        std::process::Command::new("kill").args(["-9", &number()]).status().unwrap();
+        let told = text(&killed.join().unwrap());
+        assert!(told.contains("nobody knows whether it took effect"), "{told}");
+        assert!(told.contains("signal: 9"), "{told}");
+        assert!(!other.is_finished());
+        fs::write(&gate.0, "x").unwrap();
+        assert_eq!(text(&other.join().unwrap()), "other");
+    });
+    assert_eq!(text(&call(&agent, "mcp__s__t")), "again");
+}
+
+#[test]
+fn a_panic_while_connecting_keeps_nobody_from_the_next_try() {
+    let config = json!({"s": server(&list(&["t"]), &says("hi"))});
+    let config = Config::from_value(&config).unwrap();
+    let first = AtomicBool::new(true);
+    let client = move |_: &str| {
+        assert!(!first.swap(false, Ordering::SeqCst), "of the host");
+        ClientOptions::default()
+    };
+    let options = ServersOptions { client: Arc::new(client), ..ServersOptions::default() };
+    let servers = Servers::connect(config, options, &AbortSignal::never()).unwrap();
+    let report = &servers.reports()[0];
+    assert_eq!(
+        (report.state, report.faults.join("|").contains("of the host")),
+        (ServerState::Down, true)
+    );
+    servers.client("s", &AbortSignal::never()).unwrap();
 }
 
 #[test]

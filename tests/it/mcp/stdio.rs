@@ -253,6 +253,36 @@ fn a_server_that_reads_nothing_does_not_hold_an_abort_up() {
 }
 
 #[test]
+fn a_server_that_reads_nothing_holds_no_request_longer_than_its_time() {
+    let client = connect(script("exec sleep 600")).unwrap();
+    let big = object(json!({"text": "y".repeat(100_000)}));
+    std::thread::scope(|scope| {
+        // More than may wait for the server to read them.
+        let call = || {
+            let timeout = Some(Duration::from_millis(200));
+            let options = CallOptions { timeout, ..CallOptions::default() };
+            client.call_tool("t", &big, &options, &AbortSignal::never())
+        };
+        let calls: Vec<_> = (0..80).map(|_| scope.spawn(call)).collect();
+        for call in calls {
+            assert_eq!(call.join().unwrap().unwrap_err().kind(), ErrorKind::Limit);
+        }
+    });
+}
+
+#[test]
+fn keys_in_arguments_and_variables_show_in_no_error() {
+    let mut options = bare("echo \"$0 $1 $2 $KEY\" >&2");
+    options.args.extend(["--api-key", "sk-abcdef-1", "--token=sk-abcdef-2"].map(String::from));
+    options.args.insert(2, "first".to_owned());
+    options.env.insert("KEY".to_owned(), "sk-abcdef-3".to_owned());
+    let shown = format!("{options:?}");
+    let error = connect(options).unwrap_err().to_string();
+    assert!(error.contains("first --api-key ***"), "{error}");
+    assert!(!error.contains("sk-abcdef") && !shown.contains("sk-abcdef"), "{error} {shown}");
+}
+
+#[test]
 fn what_the_server_started_goes_with_it() {
     let marks = Marks::new("children");
     // A child that keeps no pipe and hears no request to end, and one that keeps them all.

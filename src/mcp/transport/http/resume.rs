@@ -77,7 +77,7 @@ impl Shared {
             {
                 return Err(why);
             }
-            let pause = reading.retry.unwrap_or_else(|| self.options.reconnect.pause(tries));
+            let pause = self.options.reconnect.pause(reading.retry, tries);
             tries += 1;
             if signal.wait_timeout(pause) {
                 return Err(Error::aborted());

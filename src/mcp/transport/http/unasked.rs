@@ -83,7 +83,7 @@ impl Shared {
                 self.report(&why);
                 return;
             }
-            let pause = reading.retry.unwrap_or_else(|| self.options.reconnect.pause(tries));
+            let pause = self.options.reconnect.pause(reading.retry, tries);
             tries += 1;
             if signal.wait_timeout(pause) {
                 return;
