@@ -73,8 +73,9 @@ pub trait MessageQueue: Send + Sync {
     }
 }
 
-/// The host's hooks. They run on the worker thread, one at a time (those of nested calls on the thread of the calling
-/// tool); an error or a panic breaks the run, except in the three about calls, where it becomes the call's error result.
+/// The host's hooks. They run on the worker thread, one at a time (those of nested calls on threads of the calling
+/// tool, for a script several at once); an error or a panic breaks the run, except in the three about calls, where it
+/// becomes the call's error result.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Decides about a call before it runs. Default: allow.

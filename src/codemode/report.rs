@@ -10,6 +10,7 @@ use crate::{
     },
     message::Content,
     tool::ToolResult,
+    usage::Usage,
 };
 
 /// Later calls are counted only.
@@ -19,20 +20,29 @@ const MOST_ARGUMENT: usize = 300;
 /// Characters that are counted as a token when output is cut.
 const CHARACTERS_A_TOKEN: u64 = 4;
 
-/// The arguments of the first calls, shortened.
+/// What is kept of the nested calls beside how they ended.
 #[derive(Default)]
-pub(super) struct Record(Mutex<Vec<(usize, String)>>);
+pub(super) struct Record {
+    /// The arguments of the first ones, shortened.
+    arguments: Mutex<Vec<(usize, String)>>,
+    /// What all of them cost.
+    usage: Mutex<Option<Usage>>,
+}
 
 impl Record {
     pub(super) fn note_arguments(&self, call: &ScriptCall) {
         if call.number < MOST_CALLS {
             let shortened = shortened(&call.arguments.to_string(), MOST_ARGUMENT);
-            self.0.lock().push((call.number, shortened));
+            self.arguments.lock().push((call.number, shortened));
         }
     }
 
+    pub(super) fn add_usage(&self, usage: &Usage) {
+        self.usage.lock().get_or_insert_default().add(usage);
+    }
+
     fn arguments(&self, number: usize) -> Option<String> {
-        let noted = self.0.lock();
+        let noted = self.arguments.lock();
         noted.iter().find(|(noted, _)| *noted == number).map(|(_, arguments)| arguments.clone())
     }
 }
@@ -67,6 +77,7 @@ pub(super) fn result(execution: Execution, record: &Record, most_tokens: u64) ->
         details: Some(details),
         structured_content: structured,
         is_error,
+        usage: record.usage.lock().take(),
         ..ToolResult::default()
     }
 }

@@ -59,7 +59,8 @@ impl Default for CodeModeOptions {
 /// values from script to script, as long as this tool lives.
 ///
 /// The details of a result hold `nestedCalls`: name, arguments (shortened), status and `durationMs` of the first hundred
-/// calls. What nested tools report while they run arrives as updates whose details name the `tool`.
+/// calls. Its usage is what they cost together. What nested tools report while they run arrives as updates whose details
+/// name the `tool`.
 ///
 /// # Examples
 ///
@@ -170,6 +171,9 @@ impl ScriptHost for AgentHost {
             return Err(format!("{} takes one object as its argument", call.tool).into());
         };
         let outcome = self.run(tool, call.number, arguments.clone(), signal);
+        if let Some(usage) = &outcome.result.usage {
+            self.record.add_usage(usage);
+        }
         script_value(tool, outcome)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use serde_json::{Value, json};
 use steerage::{
     Agent, AgentEvent, AgentOptions, Builtin, Hooks, Message, Tool, ToolDecision, ToolPool,
+    ToolResult, Usage,
     agent_loop::ResultChanges,
     codemode::{self, CodeModeOptions},
     message::{AssistantMessage, ToolResultMessage},
@@ -298,4 +299,52 @@ fn with_tools_of_its_own_the_built_in_model_writes_a_script_for_totals_only() {
     };
     assert_eq!(calls("Read a.txt and b.txt."), ["read", "read"]);
     assert_eq!(calls("Read a.txt and b.txt and add up the numbers."), ["codemode"]);
+}
+
+#[test]
+fn what_nested_calls_cost_is_the_cost_of_the_script() {
+    let costly = Tool::with_schema("costly", "", json!({"type": "object"}), |_, _| {
+        let usage = Usage { input: 3, output: 1, total_tokens: 4, ..Usage::default() };
+        Ok(ToolResult { usage: Some(usage), ..ToolResult::text("x") })
+    });
+    let script = "await Promise.all([tools.costly(), tools.costly()])";
+    let result = run(&agent(script, with_tools(vec![costly])));
+    assert_eq!(result.usage.unwrap().total_tokens, 8);
+}
+
+#[test]
+fn a_tool_that_ignores_the_end_of_the_script_holds_nothing_up() {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let deaf = Tool::with_schema("deaf", "", json!({"type": "object"}), move |_, _| {
+        let _ = gate.lock().unwrap().recv();
+        Ok("late")
+    });
+    let result = run(&agent("tools.deaf(); await null; return 1", with_tools(vec![deaf])));
+    assert_eq!(text(&result), "1");
+    // Whether its thread has begun to run it or not.
+    assert!(nested(&result).starts_with("deaf "), "{}", nested(&result));
+    drop(release);
+}
+
+#[test]
+fn a_nested_call_can_be_answered_by_another_thread_while_the_script_waits() {
+    // What a host does whose world lives on its main thread.
+    let (ask, asked) = mpsc::channel::<mpsc::Sender<String>>();
+    let ask = Mutex::new(ask);
+    let hosted = Tool::with_schema("world", "", json!({"type": "object"}), move |_, _| {
+        let (answer, answered) = mpsc::channel();
+        ask.lock().unwrap().send(answer)?;
+        Ok(answered.recv()?)
+    });
+    let agent =
+        agent("return (await tools.world()) + (await tools.world())", with_tools(vec![hosted]));
+    let run = agent.prompt("go").unwrap();
+    for name in ["a", "b"] {
+        asked.recv().unwrap().send(name.to_owned()).unwrap();
+    }
+    run.wait().unwrap();
+    let messages = agent.messages();
+    let result = messages.iter().find_map(|message| message.as_tool_result()).unwrap();
+    assert_eq!(text(result), "\"ab\"");
 }
