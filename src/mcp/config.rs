@@ -276,7 +276,8 @@ pub(crate) fn host(url: &str) -> String {
         return String::new();
     }
     let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, _)) => host,
+        Some((host, after)) if after.is_empty() || after.starts_with(':') => host,
+        Some(_) => "",
         None => authority.split(':').next().unwrap_or_default(),
     };
     host.to_ascii_lowercase()

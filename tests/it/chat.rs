@@ -646,7 +646,7 @@ fn the_small_examples_run_and_end() {
         `codemode` says: {"files":4,"total":15108}
 
         single calls: 3027 tokens
-        one script:   980 tokens
+        one script:   1062 tokens
         == custom_messages
         Your open file is report.
         file, note, user, assistant

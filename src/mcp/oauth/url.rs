@@ -62,7 +62,8 @@ fn is_near(url: &str) -> bool {
         Err(_) => {
             // A number is an address too, in ways of writing that parsers differ about.
             let is_number = host.split('.').next_back().is_some_and(|last| {
-                last.starts_with("0x") || last.bytes().all(|it| it.is_ascii_digit())
+                let is_decimal = last.bytes().all(|it| it.is_ascii_digit());
+                last.starts_with("0x") || is_decimal && !last.is_empty()
             });
             return is_number || host == "localhost" || host.ends_with(".localhost");
         }
@@ -216,6 +217,7 @@ mod tests {
         ] {
             check_named(server, url, false);
         }
+        check_named("https://me:word@mcp.example/mcp", "https://127.0.0.1/x", false);
         check_named("http://localhost:1/mcp", "http://127.0.0.1:2/x", true);
         check_named("http://192.168.0.2/mcp", "http://192.168.0.3/x", true);
     }
