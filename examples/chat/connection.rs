@@ -68,13 +68,12 @@ impl Connection {
     pub(crate) fn model(&self, name: &str, provider: &str) -> Result<Arc<Model>, Error> {
         // Names of models may have slashes themselves.
         let is_known = self.models.models(provider).iter().any(|model| model.id == name);
-        let model = match name.split_once('/') {
+        match name.split_once('/') {
             Some((other, id)) if !is_known && self.models.provider(other).is_ok() => {
                 self.models.get(other, id)
             }
             _ => self.models.get(provider, name),
-        };
-        model.map(in_a_known_api)
+        }
     }
 
     /// A model that is asked to think although nobody has said that it can: then it is tried.
@@ -113,14 +112,6 @@ impl Connection {
             }
         }
     }
-}
-
-/// OpenAI's models are listed with its newer API; they answer in the one that this crate speaks, too.
-fn in_a_known_api(model: Arc<Model>) -> Arc<Model> {
-    if model.api != "openai-responses" {
-        return model;
-    }
-    Arc::new(Model { api: "openai-completions".to_owned(), ..(*model).clone() })
 }
 
 fn openai_key() -> Option<Secret> {

@@ -184,6 +184,8 @@ impl<D: FrameDecoder> ProviderStream<D> {
     fn begin(&mut self) {
         if !mem::replace(&mut self.has_begun, true) {
             self.events.push_back(StreamEvent::Start);
+            // The silence counts from when the next bytes are waited for.
+            self.has_new_frame = true;
         }
     }
 
