@@ -147,7 +147,7 @@ fn a_wire_api_of_ones_own_is_used() {
     let model = Model { api: "mine".to_owned(), ..Model::openai_compatible("m", "http://x.test") };
     let request = StreamRequest::new(model, [Message::user("Hi")]);
     let error = models.complete(request.clone(), &AbortSignal::never()).unwrap_err();
-    expect!["there is no stream function for the wire API `mine`; known are anthropic-messages, azure-openai-responses, google-generative-ai, openai-completions, openai-responses; set one with Models::set_api"].assert_eq(&error.to_string());
+    expect!["there is no stream function for the wire API `mine`; known are anthropic-messages, azure-openai-responses, google-generative-ai, google-vertex, mistral-conversations, openai-completions, openai-responses, pi-messages; set one with Models::set_api"].assert_eq(&error.to_string());
     models.set_api("mine", scripted);
     models.complete(request, &AbortSignal::never()).unwrap();
 }
