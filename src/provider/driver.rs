@@ -22,6 +22,9 @@ use crate::{
     thread,
 };
 
+/// Says that an answer is none of the API that was asked.
+const FOREIGN: &str = "which is nothing of the API";
+
 /// How long the end of a body may take once the response is complete.
 const END_TIME: Duration = Duration::from_millis(500);
 
@@ -209,7 +212,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         };
         match outcome {
             Ok(()) => self.state = State::Reading(response),
-            Err(error) => self.fail(named(error, &response)),
+            Err(error) => self.fail(named(error, &response, &self.context.model)),
         }
     }
 
@@ -304,15 +307,16 @@ impl<D: FrameDecoder> ProviderStream<D> {
         }
         let kind = response.header("content-type").unwrap_or("no content type");
         let came = match (self.has_frames, text.is_empty()) {
-            (true, _) => "sent events".to_owned(),
+            (true, _) => "events",
             (false, true) if kind.starts_with("text/event-stream") => return error,
-            (false, true) => format!("answered with status {} and no body", response.status()),
-            (false, false) => format!("answered with {kind}"),
+            (false, true) => "no body",
+            (false, false) => kind,
         };
-        let Model { api, base_url, .. } = &*self.context.model;
+        let Model { api, base_url, provider, .. } = &*self.context.model;
+        let status = response.status();
         let (host, base_url) = (response.host(), without_query(base_url));
         let mut message = format!(
-            "{error}: {host} {came}, which is nothing of the API `{api}`: check the model's base URL (`{base_url}`)"
+            "{error}: {host} (`{provider}`) answered {status} with {came}, {FOREIGN} `{api}`: check the model's base URL (`{base_url}`)"
         );
         if !text.is_empty() {
             message.push_str("; it begins with: ");
@@ -337,7 +341,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             Ok(()) => {}
             Err(error) => {
                 let error = match &self.state {
-                    State::Reading(response) => named(error, response),
+                    State::Reading(response) => named(error, response, &self.context.model),
                     _ => error,
                 };
                 self.fail(error);
@@ -437,8 +441,10 @@ fn check_address(call: Call, model: &Model) -> Result<Call, Error> {
     Err(Error::new(ErrorKind::Configuration, message))
 }
 
-/// The error with the vendor's id of the request.
-fn named(error: Error, response: &HttpResponse) -> Error {
+/// The error with whose answer it was and the vendor's id of the request.
+fn named(error: Error, response: &HttpResponse, model: &Model) -> Error {
+    let is_told = error.message().contains(FOREIGN);
+    let error = if is_told { error } else { failure::in_answer(error, response, model) };
     let Some(id) = failure::request_id(response).filter(|_| error.kind() != ErrorKind::Aborted)
     else {
         return error;

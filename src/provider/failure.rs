@@ -90,7 +90,7 @@ pub(crate) fn of_response(
     Ok(Error::from_failure(failure, message))
 }
 
-/// What to do about a status that says little by itself.
+/// Whose failure it is, and what to do about it.
 fn advice(status: u16, failure: &Failure, model: &Model, has_key: bool) -> String {
     let Model { id, provider, .. } = model;
     match (status, failure.kind) {
@@ -99,9 +99,43 @@ fn advice(status: u16, failure: &Failure, model: &Model, has_key: bool) -> Strin
         }
         (_, ErrorKind::Auth) if has_key => format!(" (check the key for `{provider}`)"),
         (_, ErrorKind::Auth) => format!(" (no key was sent: set one for `{provider}`)"),
-        (404, _) => format!(" (check the model's id, `{id}`, and its base URL)"),
-        _ => String::new(),
+        (404, _) => {
+            format!(" (check the id, `{id}`, and the base URL of the model of `{provider}`)")
+        }
+        (_, kind) => format!(" (`{provider}`: {})", remedy(kind, model)),
     }
+}
+
+/// What to do about a failure of a kind.
+fn remedy(kind: ErrorKind, model: &Model) -> String {
+    match kind {
+        ErrorKind::Auth => "check the key".to_owned(),
+        ErrorKind::RateLimited => "wait, then ask again".to_owned(),
+        ErrorKind::Quota => "check the plan of the account".to_owned(),
+        ErrorKind::Overloaded | ErrorKind::Network => "ask again later".to_owned(),
+        ErrorKind::ContextOverflow => "shorten the transcript".to_owned(),
+        ErrorKind::Refused => "change what is asked".to_owned(),
+        ErrorKind::Protocol => {
+            format!("ask again, or check that the base URL leads to a server of `{}`", model.api)
+        }
+        _ => "check the request against what the model takes".to_owned(),
+    }
+}
+
+/// The error of an answer that had begun well, with whose answer it was, and what to do.
+pub(crate) fn in_answer(error: Error, response: &HttpResponse, model: &Model) -> Error {
+    let kind = error.kind();
+    let is_own = matches!(
+        kind,
+        ErrorKind::Aborted | ErrorKind::Callback | ErrorKind::Limit | ErrorKind::Configuration
+    );
+    if is_own {
+        return error;
+    }
+    let (provider, status) = (&model.provider, response.status());
+    let remedy = remedy(kind, model);
+    let message = format!("{error} (`{provider}`, after status {status}: {remedy})");
+    Error::from_failure(error.failure().clone(), message)
 }
 
 /// Makes an error of what a vendor sends as `error` within a stream: an object, a text, or anything else.

@@ -16,6 +16,8 @@ use steerage::{
 
 use crate::apis;
 
+mod answers;
+
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// An agent that has talked before.
@@ -123,7 +125,7 @@ fn an_unknown_model() {
         Response::json(404, error.to_string()),
         ErrorKind::InvalidRequest,
         expect![[
-            r#"127.0.0.1:PORT answered 404 (check the model's id, `m`, and its base URL): The model `m` does not exist {"code":"model_not_found"}"#
+            r#"127.0.0.1:PORT answered 404 (check the id, `m`, and the base URL of the model of `vendor`): The model `m` does not exist {"code":"model_not_found"}"#
         ]],
     );
     let error =
@@ -133,7 +135,7 @@ fn an_unknown_model() {
         Response::json(404, error.to_string()),
         ErrorKind::InvalidRequest,
         expect![[
-            r#"127.0.0.1:PORT answered 404 (check the model's id, `m`, and its base URL): model: m {"type":"not_found_error"}"#
+            r#"127.0.0.1:PORT answered 404 (check the id, `m`, and the base URL of the model of `vendor`): model: m {"type":"not_found_error"}"#
         ]],
     );
 }
@@ -148,7 +150,7 @@ fn a_page_where_json_should_be() {
         html(200),
         ErrorKind::Protocol,
         expect![[r#"
-            the response ended without a finish reason: 127.0.0.1:PORT answered with text/html, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: <!doctype html>
+            the response ended without a finish reason: 127.0.0.1:PORT (`vendor`) answered 200 with text/html, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: <!doctype html>
             <html><head><title>Welcome</title></head><body>Sign in</body></html>"#]],
     );
     check(
@@ -156,7 +158,7 @@ fn a_page_where_json_should_be() {
         html(200),
         ErrorKind::Protocol,
         expect![[r#"
-            the answer ended without a stop reason: 127.0.0.1:PORT answered with text/html, which is nothing of the API `anthropic-messages`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: <!doctype html>
+            the answer ended without a stop reason: 127.0.0.1:PORT (`vendor`) answered 200 with text/html, which is nothing of the API `anthropic-messages`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: <!doctype html>
             <html><head><title>Welcome</title></head><body>Sign in</body></html>"#]],
     );
     check(
@@ -164,7 +166,7 @@ fn a_page_where_json_should_be() {
         html(404),
         ErrorKind::InvalidRequest,
         expect![[r#"
-            127.0.0.1:PORT answered 404 (check the model's id, `m`, and its base URL): <!doctype html>
+            127.0.0.1:PORT answered 404 (check the id, `m`, and the base URL of the model of `vendor`): <!doctype html>
             <html><head><title>Welcome</title></head><body>Sign in</body></html>"#]],
     );
     check(
@@ -172,7 +174,7 @@ fn a_page_where_json_should_be() {
         html(502),
         ErrorKind::Overloaded,
         expect![[r#"
-            127.0.0.1:PORT answered 502: <!doctype html>
+            127.0.0.1:PORT answered 502 (`vendor`: ask again later): <!doctype html>
             <html><head><title>Welcome</title></head><body>Sign in</body></html>"#]],
     );
 }
@@ -184,7 +186,7 @@ fn a_server_of_another_api() {
         Response::json(200, "{\"hello\":\"world\"}"),
         ErrorKind::Protocol,
         expect![[
-            r#"the response ended without a finish reason: 127.0.0.1:PORT answered with application/json, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: {"hello":"world"}"#
+            r#"the response ended without a finish reason: 127.0.0.1:PORT (`vendor`) answered 200 with application/json, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`); it begins with: {"hello":"world"}"#
         ]],
     );
     check(
@@ -192,7 +194,7 @@ fn a_server_of_another_api() {
         Response::events([GOOD]),
         ErrorKind::Protocol,
         expect![
-            "the answer ended without a stop reason: 127.0.0.1:PORT sent events, which is nothing of the API `anthropic-messages`: check the model's base URL (`http://127.0.0.1:PORT`)"
+            "the answer ended without a stop reason: 127.0.0.1:PORT (`vendor`) answered 200 with events, which is nothing of the API `anthropic-messages`: check the model's base URL (`http://127.0.0.1:PORT`)"
         ],
     );
     check(
@@ -200,7 +202,7 @@ fn a_server_of_another_api() {
         Response::new(204),
         ErrorKind::Protocol,
         expect![
-            "the response ended without a finish reason: 127.0.0.1:PORT answered with status 204 and no body, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`)"
+            "the response ended without a finish reason: 127.0.0.1:PORT (`vendor`) answered 204 with no body, which is nothing of the API `openai-completions`: check the model's base URL (`http://127.0.0.1:PORT`)"
         ],
     );
 }

@@ -467,7 +467,7 @@ fn an_unknown_model_is_an_error_of_one_line_and_another_is_chosen() {
         "Hello\n/model big\nHello again\n",
         expect![[r#"
             > Hello
-            error: SERVER answered 404 (check the model's id, `small`, and its base URL): model 'small' not found {"type":"not_found_error"} (nothing is lost: /retry asks again)
+            error: SERVER answered 404 (check the id, `small`, and the base URL of the model of `server`): model 'small' not found {"type":"not_found_error"} (nothing is lost: /retry asks again)
             > /model big
             (the model is big at http://SERVER/v1)
             > Hello again
@@ -486,7 +486,7 @@ fn a_page_instead_of_an_answer_is_an_error_of_one_line() {
         "Hello\nAre you there?\n",
         expect![[r#"
             > Hello
-            error: the response ended without a finish reason: SERVER answered with text/html, which is nothing of the API `openai-completions`: check the model's base URL (`http://SERVER/v1`); it begins with: <!DOCTYPE html> <html> <title>Welcome</title> <body>It works!</body></html> (nothing is lost: /retry asks again)
+            error: the response ended without a finish reason: SERVER (`server`) answered 200 with text/html, which is nothing of the API `openai-completions`: check the model's base URL (`http://SERVER/v1`); it begins with: <!DOCTYPE html> <html> <title>Welcome</title> <body>It works!</body></html> (nothing is lost: /retry asks again)
             > Are you there?
             Here I am.
         "#]],

@@ -182,7 +182,9 @@ fn a_blocked_prompt_keeps_the_reason() {
         &[blocked],
         ErrorKind::Refused,
         Some("PROHIBITED_CONTENT"),
-        expect!["the model refused to answer: the prompt was blocked (PROHIBITED_CONTENT)"],
+        expect![
+            "the model refused to answer: the prompt was blocked (PROHIBITED_CONTENT) (`google`, after status 200: change what is asked)"
+        ],
     );
     assert_eq!(message.usage.input, 3);
 }
@@ -196,14 +198,18 @@ fn an_end_for_a_reason_keeps_the_content_and_says_why() {
         &[said.clone(), end],
         ErrorKind::Refused,
         Some("SAFETY"),
-        expect!["the model refused to answer: SAFETY: it is not safe"],
+        expect![
+            "the model refused to answer: SAFETY: it is not safe (`google`, after status 200: change what is asked)"
+        ],
     );
     assert_eq!(message.texts().collect::<String>(), "so far");
     let message = check_error(
         &[said, finish("MALFORMED_FUNCTION_CALL")],
         ErrorKind::Protocol,
         Some("MALFORMED_FUNCTION_CALL"),
-        expect!["the model stopped with MALFORMED_FUNCTION_CALL"],
+        expect![
+            "the model stopped with MALFORMED_FUNCTION_CALL (`google`, after status 200: ask again, or check that the base URL leads to a server of `google-generative-ai`)"
+        ],
     );
     assert!(message.is_retryable());
 }
@@ -235,7 +241,9 @@ fn an_answer_without_an_end_is_none() {
         &[parts(json!([{"text": "a"}]))],
         ErrorKind::Protocol,
         None,
-        expect!["the answer ended without a finish reason"],
+        expect![
+            "the answer ended without a finish reason (`google`, after status 200: ask again, or check that the base URL leads to a server of `google-generative-ai`)"
+        ],
     );
     assert!(message.is_retryable());
 }

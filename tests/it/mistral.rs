@@ -131,22 +131,28 @@ fn errors_within_a_stream_are_told() {
         ],
         ErrorKind::RateLimited,
         expect![[
-            r#"the server broke off the answer: Service tier capacity exceeded {"object":"error","type":"rate_limited","code":"3505"}"#
+            r#"the server broke off the answer: Service tier capacity exceeded {"object":"error","type":"rate_limited","code":"3505"} (`mistral`, after status 200: wait, then ask again)"#
         ]],
     );
     check_error(
         &[json!({"error": {"message": "no"}})],
         ErrorKind::Overloaded,
-        expect!["the server broke off the answer: no"],
+        expect![
+            "the server broke off the answer: no (`mistral`, after status 200: ask again later)"
+        ],
     );
     check_error(
         &[json!({"hello": 1})],
         ErrorKind::Protocol,
-        expect!["the server sent a data event that cannot be read: it has no choices"],
+        expect![
+            "the server sent a data event that cannot be read: it has no choices (`mistral`, after status 200: ask again, or check that the base URL leads to a server of `mistral-conversations`)"
+        ],
     );
     check_error(
         &[finish("odd")],
         ErrorKind::Protocol,
-        expect!["the server ended the response with finish reason `odd`"],
+        expect![
+            "the server ended the response with finish reason `odd` (`mistral`, after status 200: ask again, or check that the base URL leads to a server of `mistral-conversations`)"
+        ],
     );
 }

@@ -241,7 +241,9 @@ fn a_finish_reason_is_an_end_without_an_end_mark_and_no_finish_reason_is_none() 
     check_body(&(chunk(json!({"content": "hi"})) + &finish("stop")), expect![[r#""hi" | Stop"#]]);
     check_body(
         &chunk(json!({"content": "hi"})),
-        expect![[r#""hi" | Protocol, retryable: the response ended without a finish reason"#]],
+        expect![[
+            r#""hi" | Protocol, retryable: the response ended without a finish reason (`openai`, after status 200: ask again, or check that the base URL leads to a server of `openai-completions`)"#
+        ]],
     );
 }
 

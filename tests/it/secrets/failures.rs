@@ -236,6 +236,20 @@ fn streams_that_fail_do_not_show_it() {
             "error": {"message": echo(), "code": KEY}, "incomplete_details": {"reason": KEY}}});
         check("a response that failed", events(format!("event: {name}\ndata: {nested}\n\n")));
     }
+    for frame in [
+        json!({"candidates": [{"finishReason": KEY, "finishMessage": echo()}], "responseId": KEY}),
+        json!({"promptFeedback": {"blockReason": KEY}}),
+        json!({"error": {"code": 500, "message": echo(), "details": [{"reason": KEY}]}}),
+        json!({"object": "error", "message": echo(), "type": KEY, "code": KEY}),
+        json!({"choices": [{"delta": {}, "finish_reason": KEY}], "id": KEY}),
+        json!({"type": "error", "reason": "error", "errorMessage": echo(), "code": KEY}),
+        json!({"type": "done", "reason": KEY}),
+        json!({"type": "done", "reason": "stop", "responseId": KEY, "responseModel": KEY, "rewrite": {"why": echo()}}),
+        json!({"type": "text_start", "contentIndex": KEY}),
+        json!({"type": "toolcall_start", "contentIndex": 9, "id": KEY}),
+    ] {
+        check("a frame of one of the APIs", events(format!("data: {frame}\n\n")));
+    }
     check("text in place of numbers", events(format!("data: {{\"choices\":\"{KEY}\"}}\n\n")));
     check("text in place of a list", events(format!("data: {{\"choices\":[\"{KEY}\"]}}\n\n")));
     check(
