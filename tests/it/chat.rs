@@ -46,7 +46,7 @@ fn chat(arguments: &[&str], script: &str) -> String {
 }
 
 /// Runs an example to its end; gives what it wrote, errors at the end, and its code.
-fn run(name: &str, arguments: &[&str], input: &str) -> (String, Option<i32>) {
+pub(crate) fn run(name: &str, arguments: &[&str], input: &str) -> (String, Option<i32>) {
     let mut talk = Talk::start(name, arguments);
     talk.type_in(input);
     talk.end()
@@ -154,10 +154,10 @@ pub(crate) fn example(name: &str) -> PathBuf {
 }
 
 /// A folder for the files of one test, removed at its end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("steerage-{}-{number}", std::process::id()));
@@ -165,7 +165,7 @@ impl Folder {
         Folder(path)
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }

@@ -12,6 +12,7 @@ mod catalogue;
 mod chat;
 #[cfg(feature = "codemode")]
 mod codemode;
+mod coding_agent;
 mod conformance;
 mod field;
 mod google;

@@ -1,0 +1,140 @@
+//! An agent that works on the files of a folder: reads, writes, edits, lists and searches them, runs commands and fetches
+//! pages. What changes something is asked for first.
+//!
+//! ```text
+//! coding_agent [--root FOLDER] [--model PROVIDER/ID] [--yes]
+//! ```
+//!
+//! Each line of the input is a task. Without `--model` the built-in model answers, which needs no key; with `--yes` nothing
+//! is asked for. Ctrl-C aborts what is at work.
+
+use std::{
+    env,
+    error::Error,
+    io::{self, BufRead, Write},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use steerage::{Agent, AgentEvent, AgentOptions, Builtin, CallLimits, Hooks, Model, Models};
+
+mod approval;
+mod command;
+mod files;
+mod root;
+mod web;
+
+/// No result fills the model's context.
+const LONGEST_RESULT: usize = 32 << 10;
+/// No task goes on for ever.
+const MOST_TURNS: u32 = 50;
+
+struct Arguments {
+    root: PathBuf,
+    model: Option<String>,
+    says_yes: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse()?;
+    let root = root::Root::new(&arguments.root)?;
+    let mut tools = files::tools(&root);
+    tools.push(command::tool(&root));
+    tools.push(web::tool());
+    let mut hooks = Hooks::default();
+    if !arguments.says_yes {
+        hooks.before_tool_call = Some(Arc::new(approval::Approval::of(&tools).hook()));
+    }
+    let mut options = AgentOptions {
+        system_prompt: format!(
+            "You work on the files in {}. Paths are relative to it. Read a file before you change it, and say briefly \
+             what you did.",
+            root.folder().display()
+        ),
+        tools,
+        hooks,
+        max_requests: Some(MOST_TURNS),
+        call_limits: CallLimits { result_bytes: Some(LONGEST_RESULT), ..CallLimits::default() },
+        tool_grace: Duration::from_millis(500),
+        ..AgentOptions::default()
+    };
+    let model = choose(arguments.model.as_deref(), &mut options)?;
+    work(&Agent::new(model, options)?)
+}
+
+fn choose(name: Option<&str>, options: &mut AgentOptions) -> Result<Arc<Model>, Box<dyn Error>> {
+    let Some(name) = name else {
+        options.stream = Some(Builtin::unpaced().into());
+        return Ok(Arc::new(Builtin::model()));
+    };
+    let (provider, id) = name.split_once('/').ok_or("a model is named PROVIDER/ID")?;
+    let models = Models::from_env();
+    let model = models.get(provider, id)?;
+    options.stream = Some(models.into());
+    Ok(model)
+}
+
+/// Does the tasks of the input, one after another.
+fn work(agent: &Agent) -> Result<(), Box<dyn Error>> {
+    let _subscription = agent.subscribe(|event, _signal| Ok(show(event)?));
+    let of_interrupt = agent.clone();
+    ctrlc::set_handler(move || of_interrupt.abort())?;
+    loop {
+        let mut line = String::new();
+        // Not held while a run is at work: questions are answered by the same input.
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        if let Err(error) = agent.prompt(line.trim())?.wait() {
+            println!("! {error}");
+        }
+    }
+}
+
+/// Shows what happens as lines of text.
+fn show(event: &AgentEvent) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match event {
+        AgentEvent::MessageUpdate { .. } => {
+            write!(out, "{}", event.text_delta().unwrap_or_default())?;
+        }
+        AgentEvent::MessageEnd { message } if message.as_assistant().is_some() => writeln!(out)?,
+        AgentEvent::ToolExecutionStart { call } => {
+            let arguments = serde_json::to_string(&call.arguments)?;
+            writeln!(out, "> {} {arguments}", call.name)?;
+        }
+        AgentEvent::ToolExecutionUpdate { partial_result, .. } => {
+            for block in &partial_result.content {
+                if let steerage::message::Content::Text(text) = block {
+                    write!(out, "{}", text.text)?;
+                }
+            }
+        }
+        AgentEvent::ToolExecutionEnd { call, is_error, .. } => {
+            writeln!(out, "< {} {}", call.name, if *is_error { "failed" } else { "done" })?;
+        }
+        _ => (),
+    }
+    out.flush()
+}
+
+impl Arguments {
+    fn parse() -> Result<Arguments, Box<dyn Error>> {
+        let mut parsed = Arguments { root: PathBuf::from("."), model: None, says_yes: false };
+        let mut given = env::args().skip(1);
+        while let Some(name) = given.next() {
+            let mut value = || given.next().ok_or(format!("{name} takes a value"));
+            match name.as_str() {
+                "--root" => parsed.root = value()?.into(),
+                "--model" => parsed.model = Some(value()?),
+                "--yes" => parsed.says_yes = true,
+                other => return Err(format!("{other} is not known: --root, --model, --yes").into()),
+            }
+        }
+        Ok(parsed)
+    }
+}
