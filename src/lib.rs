@@ -37,6 +37,7 @@
 //!
 //! ```text
 //!  L6  builtin   codemode   mcp::servers   sub_agent   ask      built on the agent
+//!  L6  builtin   codemode   mcp::servers   hosted   approval    built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
@@ -102,6 +103,7 @@
 mod abort;
 mod agent;
 pub mod agent_loop;
+pub mod approval;
 mod ask;
 pub mod auth;
 mod builtin;
@@ -112,6 +114,7 @@ mod clock;
 pub mod codemode;
 mod error;
 mod event;
+pub mod hosted;
 #[cfg(feature = "providers")]
 mod http;
 mod image;

@@ -350,6 +350,7 @@ impl CallScope {
             let view = BeforeToolCall {
                 message: &site.message,
                 call,
+                tool,
                 arguments: &arguments,
                 context: &site.context,
             };

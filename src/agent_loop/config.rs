@@ -138,6 +138,8 @@ pub struct BeforeToolCall<'a> {
     pub message: &'a Arc<Message>,
     /// The call as the model sent it.
     pub call: &'a ToolCall,
+    /// The tool that is called.
+    pub tool: &'a Tool,
     /// The arguments after preparation, coercion and validation.
     pub arguments: &'a Map<String, Value>,
     /// The messages of the run so far.

@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod apis;
+mod approval;
 mod ask;
 mod auth;
 mod bad_input;
@@ -17,6 +18,7 @@ mod conformance;
 mod field;
 mod google;
 mod handoff;
+mod hosted;
 mod images;
 mod limits;
 mod live;

@@ -33,10 +33,12 @@ const LAYERS: &[(&str, u8)] = &[
     ("image", 3),
     ("agent_loop", 4),
     ("agent", 5),
+    ("approval", 6),
     ("builtin", 6),
     ("codemode", 6),
     ("sub_agent", 6),
     ("ask", 6),
+    ("hosted", 6),
     ("testing", 6),
 ];
 
