@@ -129,6 +129,7 @@ pub mod models;
 pub mod partial_json;
 #[cfg(feature = "providers")]
 pub mod provider;
+pub mod render;
 pub mod schema;
 mod secret;
 pub mod sse;

@@ -606,8 +606,8 @@ fn the_conversation_of_the_readme_is_a_real_one() {
 }
 
 /// The examples beside the chat.
-const SMALL: [&str; 7] =
-    ["abort", "code_mode", "custom_messages", "hello", "low_level", "steer", "tools"];
+const SMALL: [&str; 8] =
+    ["abort", "code_mode", "custom_messages", "hello", "hosted", "low_level", "steer", "tools"];
 
 #[test]
 #[allow(clippy::too_many_lines)]
@@ -654,6 +654,15 @@ fn the_small_examples_run_and_end() {
         Your name is Ada. I will remember that.
         Your name is Ada.
         (5 messages, 37 tokens)
+        == hosted
+        > Go through the door
+        I go to the door.
+        * move_to {"x":3,"y":1}
+          move_to = the player is at (3, 1)
+        I break it down.
+        * break_down {"x":3,"y":1}
+          break_down failed: that would wake the guard
+        The door stays closed, and I stand before it.
         == low_level
         My ship is the Seagull.
           Your ship is the Seagull. I will remember that.
