@@ -256,15 +256,16 @@ impl Ask {
     }
 
     fn always(self, scope: Scope, answer: &Answer) -> bool {
-        // The answer counts for later calls even if nobody waits for this one.
-        let settled = self.slot.give(answer.clone());
-        if let Some(gate) = self.gate.upgrade() {
-            let others = gate.memory.lock().remember(&self.matter, scope, answer);
-            for slot in others {
-                slot.give(answer.clone());
-            }
+        // Remembered first, so that the next call does not ask again. It counts even if nobody waits for this answer.
+        let others = self
+            .gate
+            .upgrade()
+            .map(|gate| gate.memory.lock().remember(&self.matter, scope, answer));
+        let is_in_time = self.slot.give(answer.clone());
+        for slot in others.into_iter().flatten() {
+            slot.give(answer.clone());
         }
-        settled
+        is_in_time
     }
 }
 

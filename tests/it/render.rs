@@ -50,9 +50,8 @@ fn a_conversation_with_tools() {
                 .thinking("I think.")
                 .text("I use tools.")
                 .tool_call("report", json!({"n": 1, "long": long})),
-            Answer::new()
-                .tool_call("broken", json!({}))
-                .tool_call("broken", json!({"again": true})),
+            Answer::new().tool_call("broken", json!({})),
+            Answer::new().tool_call("broken", json!({"again": true})),
             Answer::from("Two\nlines."),
         ],
         vec![tool("report", "one\ntwo\nthree"), tool("broken", "")],
