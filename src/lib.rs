@@ -51,6 +51,11 @@
 //! in, events out. A stream is pulled by the loop; dropping it cancels its request. A message under construction lives
 //! once ([`LiveMessage`]) and every event is lean, so that streaming costs what arrives.
 //!
+//! The run goes on when the listeners are done with an event. Where nothing but further events comes next, no hook, tool or
+//! request, several are handed over at once, and each is put into the state when the listener is done with the one before:
+//! waking a thread costs more than most listeners do. If a listener aborts or stops the run in one of them, what was only
+//! expected to follow is not told.
+//!
 //! # Threads
 //!
 //! | thread | owner | does | ends when |
@@ -86,12 +91,9 @@
 //! # Features
 //!
 //! `providers` (the HTTP layer and the vendors' protocols), `rustls` (TLS), `validate` (full JSON Schema validation of tool
-//! arguments) are on by default; `codemode` (scripts of the model) and `mcp` (servers of the Model Context Protocol as
-//! tools) are not. Without them the crate is the agent, its loop, tools and the scripted model.
-//! arguments) are on by default; `codemode` (scripts of the model) is not. Without them the crate is the agent, its loop, tools and the scripted model.
-//! arguments) are on by default; `mcp` (servers of the Model Context Protocol as tools) is not. Without them the crate is the agent, its loop, tools and the scripted model.
-//! arguments) are on by default. Without them the crate is the agent, its loop, tools and the scripted model. `images` scales
-//! down what is too large for a model ([`ImageContent::fit`](message::ImageContent::fit)).
+//! arguments) are on by default; `codemode` (scripts of the model), `mcp` (servers of the Model Context Protocol as tools)
+//! and `images` (scales down what is too large for a model, [`ImageContent::fit`](message::ImageContent::fit)) are not.
+//! Without them the crate is the agent, its loop, tools and the scripted model.
 #![warn(
     missing_docs,
     clippy::unwrap_used,

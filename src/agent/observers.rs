@@ -74,8 +74,8 @@ impl Events {
         (Events { shared }, observer)
     }
 
-    /// Calls `wake` when events are there, once until the next read. It runs on the agent's worker thread and must not
-    /// block: a repaint request, a message to an event loop.
+    /// Calls `wake` when events are there, once until the next read. It runs on the agent's thread or on a listener's and
+    /// must not block: a repaint request, a message to an event loop.
     #[must_use]
     pub fn on_wake(self, wake: impl Fn() + Send + Sync + 'static) -> Events {
         let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(wake);
