@@ -98,7 +98,7 @@ impl Dispatcher {
         name: impl Into<String>,
         description: impl Into<String>,
     ) -> Tool {
-        self.tool_with_schema(name, description, schema::for_type::<A>())
+        self.tool_with_schema(name, description, schema::for_type::<A>()).typed()
     }
 
     /// Makes a tool with a schema given as JSON.

@@ -183,7 +183,7 @@ impl Tool {
             schema::for_type::<A>(),
             Arc::new(Function(handler)),
         )
-        .with(|inner| inner.is_typed = true)
+        .typed()
     }
 
     /// Makes a tool of a closure that takes JSON, with a schema given as JSON.
@@ -252,6 +252,11 @@ impl Tool {
                 schema: OnceLock::new(),
             }),
         }
+    }
+
+    /// Says that the parameters were made from a type.
+    pub(crate) fn typed(self) -> Tool {
+        self.with(|inner| inner.is_typed = true)
     }
 
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Tool {
