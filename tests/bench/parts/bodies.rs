@@ -41,13 +41,20 @@ pub(crate) fn print() {
     }
     for (api, provider) in providers() {
         let model = Arc::new(sample::model(api));
-        let points = [1000_u32, 4000, 16_000].map(|size| {
-            let messages = sample::conversation(api, size as usize);
-            (f64::from(size), next(&*provider, &model, &messages))
-        });
-        let growth = exponent(&points);
-        println!(
-            "\n{api}: the cost of the next request grows with the exponent {growth:.2} of the length."
+        let (ours, copies): (Vec<_>, Vec<_>) = [1000_u32, 4000, 16_000]
+            .iter()
+            .map(|size| {
+                let messages = sample::conversation(api, *size as usize);
+                let bytes = serde_json::to_vec(&payload(&*provider, &model, &messages));
+                let (bytes, size) = (bytes.expect("JSON"), f64::from(*size));
+                let copy = cost(|| bytes.clone());
+                ((size, next(&*provider, &model, &messages)), (size, copy))
+            })
+            .unzip();
+        line(
+            &format!("{api}: exponent of the next over the length"),
+            exponent(&ours),
+            Some(exponent(&copies)),
         );
     }
 }

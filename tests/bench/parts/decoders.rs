@@ -37,7 +37,7 @@ pub(crate) fn print() {
         .map(|(name, events)| (name, events.concat().into_bytes()))
     };
     for (name, body) in bodies(50_000) {
-        let lines = cost(|| memchr_iter(b'\n', &body).count());
+        let lines = cost(|| memchr_iter(b'\n', &body).fold(0, |sum, at| sum ^ at));
         speed(
             &format!("{name}: frames; by hand the line ends found"),
             &body,
