@@ -107,11 +107,19 @@ pub(crate) fn measure(arguments: &[String]) -> Samples {
             || names.iter().any(|it| name.split('-').next() == Some(it))
     };
     let mut samples = Samples { rounds, ..Samples::default() };
+    let mut work_done = HashMap::new();
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}");
         for (name, model, mode, contenders) in WORKS.iter().filter(|work| is_wanted(work.0)) {
             for contender in *contenders {
                 let sample = run(&mock, *contender, *mode, model);
+                let Report { deltas, bytes, tools, .. } = sample.report;
+                let done = *work_done.entry(name).or_insert((deltas, bytes, tools));
+                assert_eq!(
+                    (deltas, bytes, tools),
+                    done,
+                    "{contender:?} does less or more at {name}"
+                );
                 samples.by_work.entry((name, *contender)).or_default().push(sample);
             }
         }
