@@ -26,6 +26,7 @@ pub(crate) fn exponent(points: &[(f64, f64)]) -> f64 {
 pub(crate) fn number(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {
+        0.0 => "0".to_owned(),
         1000.0.. => thousands(value),
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),

@@ -92,7 +92,8 @@ fn prompt(agent: Agent, mode: Mode, is_observed: bool) -> Result<Done, Failure> 
 fn abort(agent: &Agent) -> Result<(), Failure> {
     let (first, seen) = mpsc::channel();
     let _subscription = agent.subscribe(move |event, _| {
-        if event.text_delta().is_some() {
+        if let Some(delta) = event.text_delta() {
+            TALLY.text(delta, Mode::Abort);
             let _ = first.send(());
         }
         Ok(())
