@@ -2,11 +2,11 @@
 //! pages. What changes something is asked for first.
 //!
 //! ```text
-//! coding_agent [--root FOLDER] [--model PROVIDER/ID] [--yes]
+//! coding_agent [--root FOLDER] [--model PROVIDER/ID] [--yes] [--tools]
 //! ```
 //!
 //! Each line of the input is a task. Without `--model` the built-in model answers, which needs no key; with `--yes` nothing
-//! is asked for. Ctrl-C aborts what is at work.
+//! is asked for; with `--tools` the tools are listed as JSON instead. Ctrl-C aborts what is at work.
 
 use std::{
     env,
@@ -17,7 +17,8 @@ use std::{
     time::Duration,
 };
 
-use steerage::{Agent, AgentEvent, AgentOptions, Builtin, CallLimits, Hooks, Model, Models};
+use serde_json::json;
+use steerage::{Agent, AgentEvent, AgentOptions, Builtin, CallLimits, Hooks, Model, Models, Tool};
 
 mod approval;
 mod command;
@@ -34,6 +35,7 @@ struct Arguments {
     root: PathBuf,
     model: Option<String>,
     says_yes: bool,
+    lists_tools: bool,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -42,6 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tools = files::tools(&root);
     tools.push(command::tool(&root));
     tools.push(web::tool());
+    if arguments.lists_tools {
+        return Ok(list(&tools)?);
+    }
     let mut hooks = Hooks::default();
     if !arguments.says_yes {
         hooks.before_tool_call = Some(Arc::new(approval::Approval::of(&tools).hook()));
@@ -61,6 +66,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let model = choose(arguments.model.as_deref(), &mut options)?;
     work(&Agent::new(model, options)?)
+}
+
+fn list(tools: &[Tool]) -> io::Result<()> {
+    for tool in tools {
+        let (name, description) = (tool.name(), tool.description());
+        let listed =
+            json!({"name": name, "description": description, "inputSchema": tool.parameters()});
+        writeln!(io::stdout(), "{listed}")?;
+    }
+    Ok(())
 }
 
 fn choose(name: Option<&str>, options: &mut AgentOptions) -> Result<Arc<Model>, Box<dyn Error>> {
@@ -124,7 +139,8 @@ fn show(event: &AgentEvent) -> io::Result<()> {
 
 impl Arguments {
     fn parse() -> Result<Arguments, Box<dyn Error>> {
-        let mut parsed = Arguments { root: PathBuf::from("."), model: None, says_yes: false };
+        let root = PathBuf::from(".");
+        let mut parsed = Arguments { root, model: None, says_yes: false, lists_tools: false };
         let mut given = env::args().skip(1);
         while let Some(name) = given.next() {
             let mut value = || given.next().ok_or(format!("{name} takes a value"));
@@ -132,7 +148,11 @@ impl Arguments {
                 "--root" => parsed.root = value()?.into(),
                 "--model" => parsed.model = Some(value()?),
                 "--yes" => parsed.says_yes = true,
-                other => return Err(format!("{other} is not known: --root, --model, --yes").into()),
+                "--tools" => parsed.lists_tools = true,
+                other => {
+                    let known = "--root, --model, --yes, --tools";
+                    return Err(format!("{other} is not known: {known}").into());
+                }
             }
         }
         Ok(parsed)

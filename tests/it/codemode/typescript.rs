@@ -11,6 +11,8 @@ use std::{
 use serde_json::{Value, json};
 use steerage::codemode::{Declared, declarations};
 
+use crate::chat::example;
+
 /// A tool as a server lists it.
 struct Listed {
     name: String,
@@ -85,13 +87,26 @@ fn server_tools(packages: &Path, server: &str, arguments: &[&str]) -> Vec<Listed
     drop(input);
     child.kill().unwrap();
     child.wait().unwrap();
-    let listed = answer["result"]["tools"].as_array().unwrap().iter().map(|tool| Listed {
+    answer["result"]["tools"].as_array().unwrap().iter().map(listed).collect()
+}
+
+fn listed(tool: &Value) -> Listed {
+    Listed {
         name: tool["name"].as_str().unwrap().to_owned(),
         description: tool["description"].as_str().unwrap_or_default().to_owned(),
         input: tool.get("inputSchema").cloned(),
         output: tool.get("outputSchema").cloned(),
-    });
-    listed.collect()
+    }
+}
+
+#[test]
+fn the_tools_of_the_coding_agent_compile() {
+    let output = Command::new(example("coding_agent")).arg("--tools").output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let tools: Vec<Listed> =
+        lines.lines().map(|line| listed(&serde_json::from_str(line).unwrap())).collect();
+    assert!(tools.len() > 5, "{lines}");
+    compile("coding", &tools);
 }
 
 #[test]
