@@ -14,6 +14,7 @@ const IDS: &[(&str, &[u8])] = &[
     ("H", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]),
     ("I", &[1, 2, 3, 4, 5, 6, 8, 9, 10]),
     ("J", &[1, 2, 3, 5, 6]),
+    ("K", &[1, 3, 4]),
 ];
 
 /// What shows a case.
@@ -28,7 +29,8 @@ enum Shown {
 
 use Shown::{No, Recorded, Test};
 
-const RESPONSES: &str = "of the Responses API, which comes later";
+const RESPONSES: &str =
+    "of the Responses API, whose recorded cases are replayed; it has no test of its own yet";
 
 const CASES: &[(&str, Shown)] = &[
     ("A1", Test("transport::an_event_is_whole_however_it_was_cut")),
@@ -177,6 +179,9 @@ const CASES: &[(&str, Shown)] = &[
     ("J3", Test("schema::a_derived_schema_goes_out_whole_and_takes_what_it_describes")),
     ("J5", Test("schema::a_schema_that_asks_for_nothing_checks_nothing")),
     ("J6", No("no provider of this crate takes a schema for its response")),
+    ("K1", Test("mcp::stdio::what_the_server_started_goes_with_it")),
+    ("K3", Test("mcp::stdio::all_open_calls_fail_when_the_server_dies")),
+    ("K4", Test("mcp::stdio::a_dropped_client_ends_a_server_that_does_not_want_to")),
 ];
 
 #[test]

@@ -160,6 +160,17 @@ fn a_server_that_is_killed_fails_the_call_at_once_and_says_how() {
 }
 
 #[test]
+fn all_open_calls_fail_when_the_server_dies() {
+    let client = connect(script("read c; read d; read e; kill -9 $$")).unwrap();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| call(&client))).collect();
+        for one in calls {
+            assert_eq!(one.join().unwrap().unwrap_err().kind(), ErrorKind::Network);
+        }
+    });
+}
+
+#[test]
 fn an_answer_before_the_end_of_the_process_still_counts() {
     let client = connect(script(&format!("read c; {ANSWER}; exit 0"))).unwrap();
     assert_eq!(call(&client).unwrap().content.len(), 1);
