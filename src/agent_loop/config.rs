@@ -83,7 +83,7 @@ pub struct Hooks {
     /// May change the result of a call. Default: no change.
     pub after_tool_call: Option<AfterToolCallHook>,
     /// Gets the whole of a result that is longer than [`CallLimits::result_bytes`], after `after_tool_call`, and may say where
-    /// the model finds it, for example "the whole is in /tmp/log"; that stands in the note. Default: it is lost.
+    /// the model finds it, for example "the whole is in call.log"; that stands in the note. Default: it is lost.
     pub on_result_cut: Option<ResultCutHook>,
     /// Decides at the end of a turn whether the run goes on. Default: as the calls and the queues ask.
     pub finish_turn: Option<FinishTurnHook>,

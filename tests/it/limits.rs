@@ -334,14 +334,14 @@ fn a_long_result_is_cut_in_the_middle_and_the_host_gets_the_whole() {
         [... the middle of this result of 260 bytes is left out ...]
         hijklmnopqrstuvwxyz"#]],
     );
-    let place = Some("the whole is in /tmp/log");
+    let place = Some("the whole is in call.log");
     check_cut(
         ToolResult::text(letters.clone()),
         100,
         place,
         expect![[r#"
         abcdef
-        [... the middle of this result of 260 bytes is left out; the whole is in /tmp/log ...]
+        [... the middle of this result of 260 bytes is left out; the whole is in call.log ...]
         uvwxyz"#]],
     );
     // No character is cut in two, and a limit that leaves no room leaves the note.
