@@ -10,6 +10,7 @@ use crate::{
 
 pub mod anthropic;
 pub mod azure_openai_responses;
+pub(crate) mod blocks;
 pub(crate) mod constraint;
 pub(crate) mod driver;
 pub(crate) mod failure;

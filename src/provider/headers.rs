@@ -81,6 +81,13 @@ impl Headers {
         self.list
     }
 
+    /// The list of a request whose body is JSON, whatever the headers of the request say of it.
+    pub(crate) fn finish(mut self, request: &[(String, Option<String>)]) -> Vec<(String, String)> {
+        self.apply(request);
+        self.set("content-type", "application/json");
+        self.list
+    }
+
     /// Names the program to the vendors that list their traffic by program.
     fn attribute(&mut self, attribution: &Attribution, model: &Model) {
         let is_at = |providers: &[&str], host: &str| {

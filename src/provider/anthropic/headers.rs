@@ -33,9 +33,7 @@ pub(super) fn headers(
 ) -> Vec<(String, String)> {
     let mut headers = Headers::for_model(model, options);
     headers.set("anthropic-version", VERSION);
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
-        headers.set("x-api-key", key.expose());
-    }
+    headers.set_key("x-api-key", key);
     let features = features(model, facts);
     if !features.is_empty() {
         headers.set("anthropic-beta", features.join(","));

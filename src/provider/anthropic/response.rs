@@ -6,20 +6,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     message::{Diagnostic, StopReason, ThinkingContent, ToolCall},
     model::Model,
     partial_json::repair::from_str_repaired,
     provider::{
         anthropic::{failure, usage::Meter},
+        blocks::check_count,
         driver::Events,
         halves,
     },
     stream::{ResponseInfo, StreamEvent},
 };
-
-/// More blocks than an answer has.
-const MOST_BLOCKS: usize = 10_000;
 
 const REDACTED: &str = "(this reasoning is encrypted)";
 
@@ -228,10 +226,7 @@ impl Decoder {
         if block["type"] == "fallback" && self.blocks.count > 0 {
             return Err(failure::cut("went on with another model after content had come"));
         }
-        if self.blocks.count >= MOST_BLOCKS {
-            let message = format!("the answer has more than {MOST_BLOCKS} blocks");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+        check_count(self.blocks.count)?;
         self.blocks.start(index(event), block, out);
         Ok(())
     }

@@ -133,10 +133,7 @@ fn headers(request: &StreamRequest, provider: &ProviderOptions) -> Vec<(String, 
     let key = options.api_key.as_ref().or(provider.api_key.as_ref());
     headers.set_key("x-goog-api-key", key);
     headers.apply_model(&model.headers);
-    headers.apply(&options.headers);
-    // The body is what it is, whatever the host says of it.
-    headers.set("content-type", "application/json");
-    headers.into_list()
+    headers.finish(&options.headers)
 }
 
 /// Renders messages after the one that leads.

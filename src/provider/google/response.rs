@@ -10,6 +10,7 @@ use crate::{
     model::Model,
     partial_json::repair::from_str_repaired,
     provider::{
+        blocks::Blocks,
         driver::{Events, FrameDecoder},
         failure, halves,
     },
@@ -18,17 +19,13 @@ use crate::{
     usage::Usage,
 };
 
-/// More blocks than an answer has.
-const MOST_BLOCKS: usize = 10_000;
-
 /// Understands the chunks of one response.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     model: Arc<Model>,
     /// When the response began; ids that the vendor does not give are made of it.
     now: u64,
-    blocks: usize,
-    open: Option<OpenBlock>,
+    blocks: Blocks,
     ids: HashSet<String>,
     made_ids: u64,
     has_id: bool,
@@ -39,23 +36,13 @@ pub(crate) struct Decoder {
     blocked: Option<String>,
 }
 
-/// The text or thinking that grows.
-#[derive(Debug)]
-struct OpenBlock {
-    index: usize,
-    is_thought: bool,
-    /// Half of a character that the next part completes.
-    half: Option<u16>,
-}
-
 impl Decoder {
     /// Begins at `now`, in milliseconds since 1970.
     pub(crate) fn new(model: Arc<Model>, now: u64) -> Decoder {
         Decoder {
             model,
             now,
-            blocks: 0,
-            open: None,
+            blocks: Blocks::default(),
             ids: HashSet::new(),
             made_ids: 0,
             has_id: false,
@@ -70,7 +57,7 @@ impl Decoder {
         if !error.is_null() {
             // One without a code comes from a gateway, after the answer.
             if error["code"].as_u64().is_none_or(|code| !(400..600).contains(&code)) {
-                self.end_block(out);
+                self.blocks.end(out);
             }
             return Err(failure::after_acceptance(error));
         }
@@ -105,50 +92,16 @@ impl Decoder {
         let signature = part["thoughtSignature"].as_str().filter(|it| !it.is_empty());
         if let Some(text) = part["text"].as_str() {
             let is_thought = part["thought"] == true;
-            self.text(text, is_thought, has_marks, out)?;
-            if let (Some(signature), Some(open)) = (signature, &self.open) {
+            self.blocks.push(text, is_thought, has_marks, out)?;
+            if let (Some(signature), Some(content_index)) = (signature, self.blocks.open()) {
                 let signature = signature.to_owned();
-                out.push_back(StreamEvent::Signature { content_index: open.index, signature });
+                out.push_back(StreamEvent::Signature { content_index, signature });
             }
         }
         if let Some(function) = part.get("functionCall").filter(|it| it.is_object()) {
-            self.end_block(out);
+            self.blocks.end(out);
             self.call(function, signature, out)?;
         }
-        Ok(())
-    }
-
-    fn text(
-        &mut self,
-        text: &str,
-        is_thought: bool,
-        has_marks: bool,
-        out: &mut Events,
-    ) -> Result<(), Error> {
-        if self.open.as_ref().is_some_and(|open| open.is_thought != is_thought) {
-            self.end_block(out);
-        }
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let content_index = self.next_block()?;
-                out.push_back(if is_thought {
-                    StreamEvent::ThinkingStart { content_index, initial: None }
-                } else {
-                    StreamEvent::TextStart { content_index }
-                });
-                OpenBlock { index: content_index, is_thought, half: None }
-            }
-        };
-        let open = self.open.insert(open);
-        let joined = (has_marks || open.half.is_some()).then(|| halves::join(&mut open.half, text));
-        let delta = joined.unwrap_or_else(|| text.to_owned());
-        let content_index = open.index;
-        out.push_back(if is_thought {
-            StreamEvent::ThinkingDelta { content_index, delta }
-        } else {
-            StreamEvent::TextDelta { content_index, delta }
-        });
         Ok(())
     }
 
@@ -159,7 +112,7 @@ impl Decoder {
         signature: Option<&str>,
         out: &mut Events,
     ) -> Result<(), Error> {
-        let content_index = self.next_block()?;
+        let content_index = self.blocks.begin()?;
         let name = function["name"].as_str().unwrap_or_default().to_owned();
         let arguments = match &function["args"] {
             Value::Object(arguments) => arguments.clone(),
@@ -185,26 +138,6 @@ impl Decoder {
         }
         self.ids.insert(id.clone());
         id
-    }
-
-    fn next_block(&mut self) -> Result<usize, Error> {
-        if self.blocks >= MOST_BLOCKS {
-            let message = format!("the answer has more than {MOST_BLOCKS} blocks");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        self.blocks += 1;
-        Ok(self.blocks - 1)
-    }
-
-    fn end_block(&mut self, out: &mut Events) {
-        let Some(OpenBlock { index: content_index, is_thought, .. }) = self.open.take() else {
-            return;
-        };
-        out.push_back(if is_thought {
-            StreamEvent::ThinkingEnd { content_index, content: None, content_signature: None }
-        } else {
-            StreamEvent::TextEnd { content_index, content: None, content_signature: None }
-        });
     }
 
     fn stop_reason(&self) -> Result<StopReason, Error> {
@@ -239,7 +172,7 @@ impl FrameDecoder for Decoder {
     }
 
     fn end(&mut self, out: &mut Events) -> Result<(), Error> {
-        self.end_block(out);
+        self.blocks.end(out);
         let reason = self.stop_reason()?;
         out.push_back(StreamEvent::Done { reason });
         Ok(())

@@ -157,10 +157,7 @@ fn headers(request: &StreamRequest, provider: &ProviderOptions) -> Vec<(String, 
         headers.set(AFFINITY, session);
     }
     headers.apply_model(&model.headers);
-    headers.apply(&options.headers);
-    // The body is what it is, whatever the host says of it.
-    headers.set("content-type", "application/json");
-    headers.into_list()
+    headers.finish(&options.headers)
 }
 
 /// Renders messages after the one that leads.

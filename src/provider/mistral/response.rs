@@ -10,6 +10,7 @@ use crate::{
     model::Model,
     partial_json::{parse_arguments, repair::from_str_repaired},
     provider::{
+        blocks::Blocks,
         driver::{Events, FrameDecoder},
         failure, halves,
         mistral::messages::derived_id,
@@ -18,27 +19,14 @@ use crate::{
     usage::Usage,
 };
 
-/// More blocks than an answer has.
-const MOST_BLOCKS: usize = 10_000;
-
 /// Understands the chunks of one response.
 #[derive(Debug)]
 pub(super) struct Decoder {
     model: Arc<Model>,
-    blocks: usize,
-    open: Option<OpenBlock>,
+    blocks: Blocks,
     calls: Vec<OpenCall>,
     response: Option<String>,
     finish: Option<String>,
-}
-
-/// The text or thinking that grows.
-#[derive(Debug)]
-struct OpenBlock {
-    index: usize,
-    is_thinking: bool,
-    /// Half of a character that the next piece completes.
-    half: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -55,7 +43,13 @@ struct OpenCall {
 
 impl Decoder {
     pub(super) fn new(model: Arc<Model>) -> Decoder {
-        Decoder { model, blocks: 0, open: None, calls: Vec::new(), response: None, finish: None }
+        Decoder {
+            model,
+            blocks: Blocks::default(),
+            calls: Vec::new(),
+            response: None,
+            finish: None,
+        }
     }
 
     fn chunk(&mut self, chunk: &Value, has_marks: bool, out: &mut Events) -> Result<(), Error> {
@@ -115,8 +109,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Adds to the open block, or to a new one where the kind changes. Empty pieces, which some models send around
-    /// thinking, mean nothing.
+    /// Empty pieces, which some models send around thinking, mean nothing.
     fn text(
         &mut self,
         text: &str,
@@ -127,35 +120,11 @@ impl Decoder {
         if text.is_empty() {
             return Ok(());
         }
-        if self.open.as_ref().is_some_and(|open| open.is_thinking != is_thinking) {
-            self.end_block(out);
-        }
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let content_index = self.next_block()?;
-                out.push_back(if is_thinking {
-                    StreamEvent::ThinkingStart { content_index, initial: None }
-                } else {
-                    StreamEvent::TextStart { content_index }
-                });
-                OpenBlock { index: content_index, is_thinking, half: None }
-            }
-        };
-        let open = self.open.insert(open);
-        let joined = (has_marks || open.half.is_some()).then(|| halves::join(&mut open.half, text));
-        let delta = joined.unwrap_or_else(|| text.to_owned());
-        let content_index = open.index;
-        out.push_back(if is_thinking {
-            StreamEvent::ThinkingDelta { content_index, delta }
-        } else {
-            StreamEvent::TextDelta { content_index, delta }
-        });
-        Ok(())
+        self.blocks.push(text, is_thinking, has_marks, out)
     }
 
     fn call(&mut self, piece: &Value, out: &mut Events) -> Result<(), Error> {
-        self.end_block(out);
+        self.blocks.end(out);
         let index = piece["index"].as_u64();
         let given = piece["id"].as_str().filter(|id| !matches!(*id, "" | "null"));
         let function = &piece["function"];
@@ -174,7 +143,7 @@ impl Decoder {
             None => {
                 let name = function["name"].as_str().unwrap_or_default().to_owned();
                 let id = self.call_id(given);
-                let block = self.next_block()?;
+                let block = self.blocks.begin()?;
                 out.push_back(StreamEvent::ToolCallStart {
                     content_index: block,
                     id: id.clone(),
@@ -206,26 +175,6 @@ impl Decoder {
         let mut ids =
             (self.calls.len()..).map(|number| derived_id(&format!("{response} {number}")));
         ids.find(|id| !is_used(id)).unwrap_or_default()
-    }
-
-    fn next_block(&mut self) -> Result<usize, Error> {
-        if self.blocks >= MOST_BLOCKS {
-            let message = format!("the answer has more than {MOST_BLOCKS} blocks");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        self.blocks += 1;
-        Ok(self.blocks - 1)
-    }
-
-    fn end_block(&mut self, out: &mut Events) {
-        let Some(OpenBlock { index: content_index, is_thinking, .. }) = self.open.take() else {
-            return;
-        };
-        out.push_back(if is_thinking {
-            StreamEvent::ThinkingEnd { content_index, content: None, content_signature: None }
-        } else {
-            StreamEvent::TextEnd { content_index, content: None, content_signature: None }
-        });
     }
 
     fn end_calls(&mut self, out: &mut Events) {
@@ -281,7 +230,7 @@ impl FrameDecoder for Decoder {
     }
 
     fn end(&mut self, out: &mut Events) -> Result<(), Error> {
-        self.end_block(out);
+        self.blocks.end(out);
         self.end_calls(out);
         let reason = self.stop_reason()?;
         out.push_back(StreamEvent::Done { reason });

@@ -367,10 +367,7 @@ fn headers(
             headers.set(name, session);
         }
     }
-    headers.apply(&options.headers);
-    // The body is what it is, whatever the host says of it.
-    headers.set("content-type", "application/json");
-    headers.into_list()
+    headers.finish(&options.headers)
 }
 
 fn cache_marker(retention: CacheRetention) -> Value {

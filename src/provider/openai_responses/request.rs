@@ -342,8 +342,5 @@ fn headers(
             headers.set(name, session);
         }
     }
-    headers.apply(&options.headers);
-    // The body is what it is, whatever the host says of it.
-    headers.set("content-type", "application/json");
-    headers.into_list()
+    headers.finish(&options.headers)
 }

@@ -103,10 +103,7 @@ fn headers(request: &StreamRequest, provider: &ProviderOptions) -> Vec<(String, 
     let mut headers = Headers::for_model(model, options);
     headers.authorize(options.api_key.as_ref().or(provider.api_key.as_ref()));
     headers.apply_model(&model.headers);
-    headers.apply(&options.headers);
-    // The body is what it is, whatever the host says of it.
-    headers.set("content-type", "application/json");
-    headers.into_list()
+    headers.finish(&options.headers)
 }
 
 /// Writes messages as they are.

@@ -3,19 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     message::{Diagnostic, StopReason, ToolCall},
     partial_json::repair::from_str_repaired,
     provider::{
+        blocks::check_count,
         driver::{Events, FrameDecoder},
         failure, halves,
     },
     stream::{ResponseInfo, StreamEvent},
     usage::Usage,
 };
-
-/// More blocks than an answer has.
-const MOST_BLOCKS: usize = 10_000;
 
 /// Understands the events of one response.
 #[derive(Debug)]
@@ -81,10 +79,7 @@ impl Decoder {
 
     fn begin(&mut self, event: &Value, kind: Kind, out: &mut Events) -> Result<(), Error> {
         let content_index = self.blocks.len();
-        if content_index >= MOST_BLOCKS {
-            let message = format!("the answer has more than {MOST_BLOCKS} blocks");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+        check_count(content_index)?;
         if index(event) != Some(content_index) {
             return Err(misplaced(event, &format!("the next block is {content_index}")));
         }
