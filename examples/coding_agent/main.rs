@@ -11,17 +11,20 @@
 use std::{
     env,
     error::Error,
-    io::{self, BufRead, Write},
+    io::{self, Write},
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
 use serde_json::json;
-use steerage::{Agent, AgentEvent, AgentOptions, Builtin, CallLimits, Hooks, Model, Models, Tool};
+use steerage::{
+    Agent, AgentOptions, Builtin, CallLimits, Model, Models, Tool,
+    approval::{self, GateOptions, Rule, Verdict},
+};
 
-mod approval;
 mod command;
+mod desk;
 mod files;
 mod root;
 mod web;
@@ -47,10 +50,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if arguments.lists_tools {
         return Ok(list(&tools)?);
     }
-    let mut hooks = Hooks::default();
-    if !arguments.says_yes {
-        hooks.before_tool_call = Some(Arc::new(approval::Approval::of(&tools).hook()));
-    }
+    let (gate, asks) = approval::gate(GateOptions {
+        // Tools that say that they change nothing need no question.
+        rules: vec![Rule::allow("*").hints(|hints| hints.read_only == Some(true))],
+        otherwise: if arguments.says_yes { Verdict::Allow } else { Verdict::Ask },
+        ..GateOptions::default()
+    });
     let mut options = AgentOptions {
         system_prompt: format!(
             "You work on the files in {}. Paths are relative to it. Read a file before you change it, and say briefly \
@@ -58,14 +63,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             root.folder().display()
         ),
         tools,
-        hooks,
         max_requests: Some(MOST_TURNS),
         call_limits: CallLimits { result_bytes: Some(LONGEST_RESULT), ..CallLimits::default() },
         tool_grace: Duration::from_millis(500),
         ..AgentOptions::default()
     };
+    options.hooks.before_tool_call = Some(gate.hook());
     let model = choose(arguments.model.as_deref(), &mut options)?;
-    work(&Agent::new(model, options)?)
+    let agent = Agent::new(model, options)?;
+    let of_interrupt = agent.clone();
+    ctrlc::set_handler(move || of_interrupt.abort())?;
+    desk::Desk::new(&agent, asks)?.work(&agent)
 }
 
 fn list(tools: &[Tool]) -> io::Result<()> {
@@ -88,53 +96,6 @@ fn choose(name: Option<&str>, options: &mut AgentOptions) -> Result<Arc<Model>, 
     let model = models.get(provider, id)?;
     options.stream = Some(models.into());
     Ok(model)
-}
-
-/// Does the tasks of the input, one after another.
-fn work(agent: &Agent) -> Result<(), Box<dyn Error>> {
-    let _subscription = agent.subscribe(|event, _signal| Ok(show(event)?));
-    let of_interrupt = agent.clone();
-    ctrlc::set_handler(move || of_interrupt.abort())?;
-    loop {
-        let mut line = String::new();
-        // Not held while a run is at work: questions are answered by the same input.
-        if io::stdin().lock().read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        if line.trim().is_empty() {
-            continue;
-        }
-        if let Err(error) = agent.prompt(line.trim())?.wait() {
-            println!("! {error}");
-        }
-    }
-}
-
-/// Shows what happens as lines of text.
-fn show(event: &AgentEvent) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match event {
-        AgentEvent::MessageUpdate { .. } => {
-            write!(out, "{}", event.text_delta().unwrap_or_default())?;
-        }
-        AgentEvent::MessageEnd { message } if message.as_assistant().is_some() => writeln!(out)?,
-        AgentEvent::ToolExecutionStart { call } => {
-            let arguments = serde_json::to_string(&call.arguments)?;
-            writeln!(out, "> {} {arguments}", call.name)?;
-        }
-        AgentEvent::ToolExecutionUpdate { partial_result, .. } => {
-            for block in &partial_result.content {
-                if let steerage::message::Content::Text(text) = block {
-                    write!(out, "{}", text.text)?;
-                }
-            }
-        }
-        AgentEvent::ToolExecutionEnd { call, is_error, .. } => {
-            writeln!(out, "< {} {}", call.name, if *is_error { "failed" } else { "done" })?;
-        }
-        _ => (),
-    }
-    out.flush()
 }
 
 impl Arguments {

@@ -53,7 +53,7 @@ pub(crate) fn run(name: &str, arguments: &[&str], input: &str) -> (String, Optio
 }
 
 /// An example at work.
-struct Talk {
+pub(crate) struct Talk {
     child: Child,
     /// Gone when the input has ended.
     stdin: Option<ChildStdin>,
@@ -63,7 +63,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn start(name: &str, arguments: &[&str]) -> Talk {
+    pub(crate) fn start(name: &str, arguments: &[&str]) -> Talk {
         Talk::start_with(name, arguments, &[])
     }
 
@@ -96,20 +96,27 @@ impl Talk {
         Talk { child, stdin, output, shown: Vec::new() }
     }
 
-    fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         // A program that needs no input may be gone already.
         let _ = self.stdin.as_mut().unwrap().write_all(text.as_bytes());
     }
 
     #[track_caller]
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         while !self.shown().contains(text) {
             assert!(self.read(), "{text:?} does not come: {}", self.shown());
         }
     }
 
+    /// Interrupts the program, as Ctrl-C does.
+    #[cfg(unix)]
+    pub(crate) fn interrupt(&self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+    }
+
     #[track_caller]
-    fn end(mut self) -> (String, Option<i32>) {
+    pub(crate) fn end(mut self) -> (String, Option<i32>) {
         self.stdin = None;
         while self.read() {}
         let mut shown = self.shown();

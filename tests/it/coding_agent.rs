@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use expect_test::{Expect, expect};
 
-use crate::chat::{Folder, run};
+use crate::chat::{Folder, Talk, run};
 
 /// Does the tasks in a folder and compares what is shown.
 #[track_caller]
@@ -40,15 +40,16 @@ fn a_file_is_edited_when_the_user_says_yes() {
         &[],
         task,
         expect![[r#"
-        I use `read_file` and `edit_file`, at the same time.
-        > read_file {"path":"notes.txt"}
-        > edit_file {"path":"notes.txt","old":"cat","new":"dog"}
-        ? edit_file {"path":"notes.txt","old":"cat","new":"dog"} [y]es, [a]lways, or why not: < read_file done
-        < edit_file done
-        That gave:
-        - `read_file` (notes.txt): A cat sat on the mat.
-        - `edit_file` (notes.txt, cat, dog): edited notes.txt
-    "#]],
+            I use `read_file` and `edit_file`, at the same time.
+            * read_file {"path":"notes.txt"}
+            * edit_file {"path":"notes.txt","old":"cat","new":"dog"}
+            ? edit_file {"path":"notes.txt","old":"cat","new":"dog"} [y]es, [a]lways, or why not: 
+              read_file = A cat sat on the mat.
+              edit_file = edited notes.txt
+            That gave:
+            - `read_file` (notes.txt): A cat sat on the mat.
+            - `edit_file` (notes.txt, cat, dog): edited notes.txt
+        "#]],
     );
     assert_eq!(text(&folder, "notes.txt"), "A dog sat on the mat.\n");
 }
@@ -62,12 +63,30 @@ fn nothing_is_written_when_the_user_says_no() {
         &[],
         task,
         expect![[r#"
-        I use `write_file`.
-        > write_file {"path":"notes.txt","content":"gone"}
-        ? write_file {"path":"notes.txt","content":"gone"} [y]es, [a]lways, or why not: < write_file failed
-        `write_file` failed: the user said no: keep it
-    "#]],
+            I use `write_file`.
+            * write_file {"path":"notes.txt","content":"gone"}
+            ? write_file {"path":"notes.txt","content":"gone"} [y]es, [a]lways, or why not: 
+              write_file failed: the user said no: keep it
+            `write_file` failed: the user said no: keep it
+        "#]],
     );
+    assert_eq!(text(&folder, "notes.txt"), "A cat sat on the mat.\n");
+}
+
+/// The line behind the question is the next task, not its answer.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_question_and_the_next_task_is_done() {
+    let folder = notes();
+    let mut talk = Talk::start("coding_agent", &["--root", &folder.file("")]);
+    talk.type_in("Use `write_file` with {\"path\": \"notes.txt\", \"content\": \"gone\"}\n");
+    talk.wait_for("or why not:");
+    talk.interrupt();
+    talk.wait_for("(aborted)");
+    talk.type_in("List the files.\n");
+    talk.wait_for("`list_files` says");
+    let (shown, code) = talk.end();
+    assert_eq!(code, Some(0), "{shown}");
     assert_eq!(text(&folder, "notes.txt"), "A cat sat on the mat.\n");
 }
 
@@ -90,19 +109,19 @@ fn files_are_listed_read_and_searched_without_a_question() {
         &[],
         tasks,
         expect![[r#"
-        I use `list_files`.
-        > list_files {"folder":"."}
-        < list_files done
-        `list_files` says: notes.txt
-        I use `read_file`.
-        > read_file {"path":"notes.txt"}
-        < read_file done
-        `read_file` says: A cat sat on the mat.
-        I use `search_files`.
-        > search_files {"text":"mat"}
-        < search_files done
-        `search_files` says: notes.txt:1: A cat sat on the mat.
-    "#]],
+            I use `list_files`.
+            * list_files {"folder":"."}
+              list_files = notes.txt
+            `list_files` says: notes.txt
+            I use `read_file`.
+            * read_file {"path":"notes.txt"}
+              read_file = A cat sat on the mat.
+            `read_file` says: A cat sat on the mat.
+            I use `search_files`.
+            * search_files {"text":"mat"}
+              search_files = notes.txt:1: A cat sat on the mat.
+            `search_files` says: notes.txt:1: A cat sat on the mat.
+        "#]],
     );
 }
 
@@ -125,11 +144,11 @@ fn no_path_leads_out_of_the_folder() {
         ] {
             let task = format!("Use `{tool}` with {{\"path\": {path:?}{rest}}}\n");
             let shown = shown(&folder, &["--yes"], &task);
-            assert!(shown.contains(&format!("< {tool} failed")), "{shown}");
+            assert!(shown.contains(&format!("{tool} failed:")), "{shown}");
         }
     }
     let shown = shown(&folder, &["--yes"], "List the files in out.\n");
-    assert!(shown.contains("< list_files failed"), "{shown}");
+    assert!(shown.contains("list_files failed:"), "{shown}");
     assert_eq!(text(&outside, "notes.txt"), "A cat sat on the mat.\n");
     assert!(!Path::new(&outside.file("new.txt")).exists());
 }
