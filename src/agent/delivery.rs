@@ -51,6 +51,8 @@ pub(super) struct Steps {
     core: Arc<Core>,
     course: Course,
     mark: Mark,
+    /// Whether the events have happened, so that a soft stop changes nothing of them.
+    is_past: bool,
 }
 
 /// Events that a listener is at work on.
@@ -72,6 +74,14 @@ impl Delivery {
             interrupt: None,
             steps: None,
         }
+    }
+}
+
+impl Posted {
+    /// Whether all is told without anything more from whoever posted it: to the only listener, or because nobody listens.
+    pub(super) fn needs_no_more(&self) -> bool {
+        let is_told = self.listener.is_none() || self.in_steps;
+        is_told && self.range.end == self.events.len()
     }
 }
 
@@ -138,7 +148,8 @@ impl Core {
             (state.only_listener().cloned(), course.mark(&state))
         };
         if let Some(only) = only.filter(|only| only.is_there()) {
-            let steps = Steps { core: self.clone(), course: course.clone(), mark };
+            let is_past = interrupt.is_some();
+            let steps = Steps { core: self.clone(), course: course.clone(), mark, is_past };
             if let Some(posted) = post(only, range.clone(), Some(steps)) {
                 return posted;
             }
@@ -227,7 +238,11 @@ impl Steps {
     ) -> bool {
         let observers = {
             let mut state = self.core.state.lock();
-            if !is_first && self.course.mark(&state) != self.mark {
+            let mut mark = self.course.mark(&state);
+            if self.is_past {
+                mark.is_stopped = self.mark.is_stopped;
+            }
+            if !is_first && mark != self.mark {
                 return false;
             }
             for event in &events[range.clone()] {

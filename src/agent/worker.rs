@@ -163,8 +163,11 @@ impl EventSink for Sink<'_> {
         self.ahead.extend(events);
         let events: Arc<[AgentEvent]> = std::mem::take(&mut self.ahead).into();
         let all = 0..events.len();
-        self.posted = Some(self.core.begin(&events, all, &self.course, Some(interrupt)));
-        Ok(())
+        let posted = self.core.begin(&events, all, &self.course, Some(interrupt));
+        let needs_no_more = posted.needs_no_more();
+        self.posted = Some(posted);
+        // The next listener shall not wait for the server.
+        if needs_no_more { Ok(()) } else { self.finish_posted() }
     }
 
     fn settle(&mut self) -> Result<(), Error> {

@@ -195,7 +195,8 @@ impl Run<'_> {
                         .batch
                         .push(AgentEvent::MessageUpdate { message: reading.live.clone(), event });
                 }
-                _ => continue,
+                // What is told of nothing may still be the last that is here.
+                _ => (),
             }
             if reading.batch.len() >= LONGEST_BATCH || !stream.more_is_ready() {
                 if stream.may_read_ahead() && !reading.batch.is_empty() {

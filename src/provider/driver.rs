@@ -513,6 +513,11 @@ impl<D: FrameDecoder> AssistantStream for ProviderStream<D> {
     fn more_is_ready(&self) -> bool {
         !self.events.is_empty()
     }
+
+    /// A hook that sees each frame runs between the events before and after it.
+    fn may_read_ahead(&self) -> bool {
+        self.context.hooks.on_provider_stream_event.is_none()
+    }
 }
 
 impl<D> Drop for ProviderStream<D> {

@@ -9,13 +9,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use crossbeam_channel::unbounded;
 use serde_json::{Value, json};
 use steerage::{
     AbortController, Agent, AgentEvent, AgentOptions, Error, ErrorKind, ExecutionMode, Message,
-    Model, Run, Subscription, Tool, ToolPool,
+    Model, Run, StreamEvent, Subscription, Tool, ToolPool,
     agent_loop::{Hooks, LoopConfig, LoopContext, ToolDecision, TurnDecision, agent_loop},
     provider::openai_completions::OpenAiCompletions,
-    testing::server::{Request, Response, Server},
+    testing::server::{Gate, Request, Response, Server},
 };
 
 use crate::robust::{BOUND, check_calls, tool};
@@ -352,5 +353,66 @@ fn hooks_run_between_the_same_events() {
     check(&Scene { hooks: HOOKS.to_vec(), ..scene(&["one"]) }, &ACTS);
     for hook in HOOKS {
         check(&Scene { hooks: vec![hook], ..scene(&["one"]) }, &[Act::Abort]);
+    }
+}
+
+/// Plays a response whose bytes stop coming after two deltas and, if `tail` is given, a frame that nobody is told of. All
+/// listeners must be told of both deltas while the server is silent, whatever they do at the start of the message.
+fn check_silence(act: Act, listeners: usize, tail: Option<&str>) {
+    let gate = Gate::new();
+    let said = |text: &str| chunk(&json!({"content": text}), None);
+    let first = said("Let me") + &said(" see.") + tail.unwrap_or_default();
+    let rest = chunk(&json!({}), Some("stop")) + "data: [DONE]\n\n";
+    let response = Response::events([first]).chunk_behind(&gate, rest);
+    let server = Server::start([response]).unwrap();
+    let stream = Some(Arc::new(OpenAiCompletions::default()) as _);
+    let options = AgentOptions { stream, ..AgentOptions::default() };
+    let agent = Agent::new(Model::openai_compatible("m", server.url()), options).unwrap();
+    let run: Arc<Mutex<Option<Run>>> = Arc::default();
+    let (sender, told) = unbounded();
+    for index in 0..listeners {
+        let (run, sender) = (run.clone(), sender.clone());
+        let listener = agent.subscribe(move |event, _| {
+            match event {
+                AgentEvent::MessageStart { message }
+                    if message.role() == "assistant" && act == Act::Stop =>
+                {
+                    run.lock().unwrap().as_ref().unwrap().stop_after_turn();
+                }
+                AgentEvent::MessageUpdate {
+                    event: StreamEvent::TextDelta { delta, .. }, ..
+                } => sender.send((index, delta.clone())).unwrap(),
+                _ => (),
+            }
+            Ok(())
+        });
+        listener.keep();
+    }
+    {
+        // The listener that stops the run waits until it is known.
+        let mut run = run.lock().unwrap();
+        *run = Some(agent.prompt("Hi").unwrap());
+    }
+    let what = format!("{act:?} with {listeners} listeners and {tail:?}");
+    let mut seen: Vec<_> = (0..2 * listeners)
+        .map(|_| told.recv_timeout(BOUND).unwrap_or_else(|_| panic!("{what}: held back")))
+        .collect();
+    seen.sort_by_key(|(index, _)| *index);
+    let expected = |index| ["Let me", " see."].map(|delta| (index, delta.to_owned()));
+    assert_eq!(seen, (0..listeners).flat_map(expected).collect::<Vec<_>>(), "{what}");
+    gate.open();
+    agent.wait_for_idle().unwrap();
+}
+
+#[test]
+fn nothing_is_held_back_while_the_server_is_silent() {
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
+    let usage = format!("data: {usage}\n\n");
+    for listeners in 1..=3 {
+        for act in [Act::Nothing, Act::Stop] {
+            for tail in [None, Some(": a comment\n\n"), Some(&*usage)] {
+                check_silence(act, listeners, tail);
+            }
+        }
     }
 }
