@@ -131,6 +131,8 @@ pub mod models;
 pub mod partial_json;
 #[cfg(feature = "providers")]
 pub mod provider;
+#[cfg(feature = "providers")]
+pub mod proxy;
 pub mod render;
 pub mod schema;
 mod secret;

@@ -98,6 +98,8 @@ pub(crate) struct ProviderStream<D> {
 /// What stays the same from the request to the end of its response.
 struct Context {
     model: Arc<Model>,
+    /// Who answers, as errors tell it.
+    told: Arc<Model>,
     hooks: RequestHooks,
     policy: RetryPolicy,
     provider: ProviderOptions,
@@ -133,6 +135,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         let secrets = call.as_ref().map(|call| call.http.secrets()).unwrap_or_default();
         let context = Context {
             model: model.clone(),
+            told: model.clone(),
             hooks: options.hooks.clone(),
             policy,
             provider: provider.clone(),
@@ -159,6 +162,12 @@ impl<D: FrameDecoder> ProviderStream<D> {
             Err(error) => stream.fail(error),
         }
         stream
+    }
+
+    /// Has errors tell of `server`, where the vendor is not asked directly.
+    pub(crate) fn told_as(mut self, server: Model) -> ProviderStream<D> {
+        self.context.told = Arc::new(server);
+        self
     }
 
     /// Puts at least one event into the queue, unless the stream has ended.
@@ -212,7 +221,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
         };
         match outcome {
             Ok(()) => self.state = State::Reading(response),
-            Err(error) => self.fail(named(error, &response, &self.context.model)),
+            Err(error) => self.fail(named(error, &response, &self.context.told)),
         }
     }
 
@@ -312,7 +321,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             (false, true) => "no body",
             (false, false) => kind,
         };
-        let Model { api, base_url, provider, .. } = &*self.context.model;
+        let Model { api, base_url, provider, .. } = &*self.context.told;
         let status = response.status();
         let (host, base_url) = (response.host(), without_query(base_url));
         let mut message = format!(
@@ -341,7 +350,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
             Ok(()) => {}
             Err(error) => {
                 let error = match &self.state {
-                    State::Reading(response) => named(error, response, &self.context.model),
+                    State::Reading(response) => named(error, response, &self.context.told),
                     _ => error,
                 };
                 self.fail(error);
@@ -396,7 +405,7 @@ impl Context {
         if !response.is_success() {
             let has_key = !self.secrets.is_empty();
             let now = self.provider.clock.now();
-            return Err(failure::of_response(&mut response, &self.model, has_key, now)?);
+            return Err(failure::of_response(&mut response, &self.told, has_key, now)?);
         }
         if let Some(hook) = &self.hooks.on_response {
             let meta =

@@ -17,14 +17,21 @@ pub(crate) struct Headers {
 impl Headers {
     /// Begins with what every request of a model says, lowest in precedence: content type, user agent, attribution.
     pub(crate) fn for_model(model: &Model, options: &StreamOptions) -> Headers {
+        let mut headers = Headers::for_program(options);
+        let identity = options.identity.as_ref();
+        if let Some(attribution) = identity.and_then(|it| it.attribution.as_ref()) {
+            headers.attribute(attribution, model);
+        }
+        headers
+    }
+
+    /// The same without the attribution, for a server that is no vendor.
+    pub(crate) fn for_program(options: &StreamOptions) -> Headers {
         let mut headers = Headers::default();
         headers.set("content-type", "application/json");
         headers.set("accept", "text/event-stream");
         let identity = options.identity.as_ref();
         headers.set("user-agent", user_agent(identity.and_then(|it| it.user_agent.as_ref())));
-        if let Some(attribution) = identity.and_then(|it| it.attribution.as_ref()) {
-            headers.attribute(attribution, model);
-        }
         headers
     }
 

@@ -20,13 +20,13 @@ use crate::{
     provider::{
         ProviderOptions,
         driver::{FrameDecoder, ProviderStream},
-        pi_messages::response::Decoder,
+        pi_messages::response::{Decoder, Dialect},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
 };
 
-mod request;
-mod response;
+pub(crate) mod request;
+pub(crate) mod response;
 
 /// The stream function for gateways that speak pi's protocol.
 ///
@@ -72,14 +72,14 @@ impl StreamFn for PiMessages {
         signal: &AbortSignal,
     ) -> Result<Box<dyn AssistantStream>, Error> {
         let call = request::build(&request, &self.options);
-        let decoder = Decoder::new(now_ms());
+        let decoder = Decoder::new(now_ms(), Dialect::Gateway);
         Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
     }
 }
 
 /// The decoder of the response to a request that is never sent: its clock stands still.
 pub(crate) fn decoder() -> Box<dyn FrameDecoder> {
-    Box::new(Decoder::new(0))
+    Box::new(Decoder::new(0, Dialect::Gateway))
 }
 
 impl fmt::Debug for PiMessages {

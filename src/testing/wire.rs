@@ -8,6 +8,7 @@ use crate::{
         google_generative_ai, google_vertex, mistral, openai_completions, openai_responses,
         pi_messages,
     },
+    proxy,
     sse::{SseDecoder, SseOptions},
     stream::{StreamEvent, StreamRequest},
 };
@@ -38,6 +39,7 @@ fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>> {
         "openai-completions" => openai_completions::decoder(request),
         "openai-responses" => openai_responses::decoder(request),
         "pi-messages" => Ok(pi_messages::decoder()),
+        "proxy" => Ok(proxy::decoder()),
         other => {
             let message = format!("there is no decoder for the API `{other}`");
             Err(Error::new(ErrorKind::Configuration, message))

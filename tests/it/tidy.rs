@@ -30,6 +30,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("mcp", 3),
     ("mcp/servers", 6),
     ("provider", 3),
+    ("proxy", 3),
     ("models", 3),
     ("image", 3),
     ("agent_loop", 4),

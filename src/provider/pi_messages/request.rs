@@ -38,13 +38,23 @@ pub(super) fn build(request: &StreamRequest, provider: &ProviderOptions) -> Resu
 }
 
 fn body(request: &StreamRequest) -> Result<Vec<u8>, Error> {
-    let StreamRequest { model, transcript, options } = request;
+    let StreamRequest { model, options, .. } = request;
     // The messages are put in when the other fields stand.
     let body = json!({
         "model": model.id, "context": {"messages": []}, "options": wire_options(options),
     });
     let front = format!("{{\"model\":{},\"context\":{{\"messages\":[", Value::from(&*model.id));
-    kept::fill_list(&body, front.into_bytes(), |json| {
+    with_messages(request, &body, front.into_bytes())
+}
+
+/// Writes `body`, whose empty list of messages `front` ends in, with the messages of the request.
+pub(crate) fn with_messages(
+    request: &StreamRequest,
+    body: &Value,
+    front: Vec<u8>,
+) -> Result<Vec<u8>, Error> {
+    let StreamRequest { model, transcript, .. } = request;
+    kept::fill_list(body, front, |json| {
         kept::render(&Renderer, model, transcript.messages(), transcript.memo(), json)
     })
 }
@@ -89,7 +99,8 @@ fn wire_options(options: &StreamOptions) -> Map<String, Value> {
     wire
 }
 
-fn tool_choice(choice: &ToolChoice) -> Value {
+/// A choice as pi's protocols have it.
+pub(crate) fn tool_choice(choice: &ToolChoice) -> Value {
     match choice {
         ToolChoice::Auto => "auto".into(),
         ToolChoice::None => "none".into(),

@@ -11,15 +11,26 @@ use crate::{
         driver::{Events, FrameDecoder},
         failure, halves,
     },
+    sse::DataLines,
     stream::{ResponseInfo, StreamEvent},
     usage::Usage,
 };
 
 /// Understands the events of one response.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
+    dialect: Dialect,
     now: u64,
     blocks: Vec<Block>,
+}
+
+/// Whose events they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// A gateway's, which is a provider itself.
+    Gateway,
+    /// A proxy's, which tells what this library told it: each line is an event, and an error says all that is known.
+    Proxy,
 }
 
 #[derive(Debug)]
@@ -43,8 +54,8 @@ enum Kind {
 
 impl Decoder {
     /// Begins at `now`, in milliseconds since 1970.
-    pub(super) fn new(now: u64) -> Decoder {
-        Decoder { now, blocks: Vec::new() }
+    pub(crate) fn new(now: u64, dialect: Dialect) -> Decoder {
+        Decoder { dialect, now, blocks: Vec::new() }
     }
 
     fn event(&mut self, event: &Value, has_marks: bool, out: &mut Events) -> Result<(), Error> {
@@ -71,6 +82,11 @@ impl Decoder {
             }
             "text_end" | "thinking_end" | "toolcall_end" => self.end_block(kind, event, out),
             "done" => self.done(event, out),
+            "error" if self.dialect == Dialect::Proxy => {
+                self.tell(event, out);
+                out.push_back(told_error(event));
+                Ok(())
+            }
             "error" => Err(self.failed(event, out)),
             // `start` came with the headers; other types are for those who know them.
             _ => Ok(()),
@@ -85,7 +101,10 @@ impl Decoder {
         }
         out.push_back(match &kind {
             Kind::Text => StreamEvent::TextStart { content_index },
-            Kind::Thinking => StreamEvent::ThinkingStart { content_index, initial: None },
+            Kind::Thinking => {
+                let initial = serde_json::from_value(event["initial"].clone()).unwrap_or_default();
+                StreamEvent::ThinkingStart { content_index, initial }
+            }
             Kind::Call { id, name } => {
                 let (id, tool_name) = (id.clone(), name.clone());
                 StreamEvent::ToolCallStart { content_index, id, tool_name }
@@ -199,13 +218,16 @@ impl Decoder {
         let usage: Option<Usage> = serde_json::from_value(event["usage"].clone()).ok();
         let rewrite = event.get("rewrite").filter(|it| !it.is_null());
         let note = rewrite.map(|rewrite| self.note("pi_messages_rewrite", rewrite.clone()));
+        let told = event.get("diagnostics").cloned();
+        let told: Vec<Diagnostic> =
+            told.and_then(|told| serde_json::from_value(told).ok()).unwrap_or_default();
         out.push_back(info(ResponseInfo {
             response_id: given("responseId"),
             response_model: given("responseModel"),
             usage,
-            raw_stop_reason: None,
+            raw_stop_reason: given("rawStopReason"),
             provider_thinking_level: given("providerThinkingLevel"),
-            diagnostics: note.into_iter().collect(),
+            diagnostics: told.into_iter().chain(note).collect(),
         }));
     }
 
@@ -234,10 +256,17 @@ impl FrameDecoder for Decoder {
         Err(failure::cut("ended without its last event"))
     }
 
+    fn data_lines(&self) -> DataLines {
+        match self.dialect {
+            Dialect::Gateway => DataLines::Joined,
+            Dialect::Proxy => DataLines::Separate,
+        }
+    }
+
     /// Notes what a gateway that refused a request said of it.
     fn fail(&mut self, error: &Error, out: &mut Events) {
         let failure = error.failure();
-        if let Some(status) = failure.status {
+        if let Some(status) = failure.status.filter(|_| self.dialect == Dialect::Gateway) {
             let mut details = json!({ "status": status });
             if let Some(code) = &failure.code {
                 details["code"] = code.clone().into();
@@ -246,6 +275,18 @@ impl FrameDecoder for Decoder {
             out.push_back(info(ResponseInfo { diagnostics, ..ResponseInfo::default() }));
         }
     }
+}
+
+/// The error that a proxy passes on: its words as they are, and what it is for programs if the proxy says so.
+fn told_error(event: &Value) -> StreamEvent {
+    if event["reason"] == "aborted" {
+        return StreamEvent::aborted();
+    }
+    let message = event["errorMessage"].as_str().unwrap_or("the proxy gave no reason").to_owned();
+    let told = serde_json::from_value(event["failure"].clone()).ok();
+    let failure =
+        told.unwrap_or_else(|| failure::after_acceptance(&event["errorMessage"]).failure().clone());
+    StreamEvent::Error { message, failure: Box::new(failure) }
 }
 
 fn info(info: ResponseInfo) -> StreamEvent {

@@ -47,6 +47,9 @@ fn options(given: &Map<String, Value>, is_native: bool) -> StreamOptions {
         let number = || value.as_u64().unwrap();
         match name.as_str() {
             "apiKey" => options.api_key = Some(Secret::new(text())),
+            // The program's to the proxy: none of the request's options.
+            "authToken" => (),
+            "transport" => options.transport = Some(from_json(value)),
             "sessionId" => options.session_id = Some(text()),
             "cacheRetention" => options.cache_retention = Some(from_json(value)),
             "maxRetries" => options.max_retries = Some(u32::try_from(number()).unwrap()),

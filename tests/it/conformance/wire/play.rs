@@ -8,8 +8,9 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use steerage::{
-    AbortController, LiveMessage, StreamEvent, StreamRequest,
+    AbortController, LiveMessage, StreamEvent, StreamFn, StreamRequest,
     provider::{HttpClient, ProviderOptions, add_vendor_headers},
+    proxy::stream_proxy,
     testing::{
         clock::RecordingClock,
         server::{Request, Response, Server},
@@ -51,6 +52,7 @@ pub(super) fn difference(case: &Value, golden: &Value) -> Option<String> {
         }
         let call = Call {
             model,
+            api: case["api"].as_str().unwrap_or_default().to_owned(),
             is_native: setting("entry") == "stream",
             abort_on: setting("abortOn"),
             is_rewritten: setting("rewriteHost") == true,
@@ -83,6 +85,8 @@ pub(super) fn difference(case: &Value, golden: &Value) -> Option<String> {
 #[allow(clippy::struct_excessive_bools)]
 struct Call {
     model: Value,
+    /// The wire API of the case; a proxy is asked whatever the API of the model is.
+    api: String,
     turn: Value,
     is_native: bool,
     abort_on: Value,
@@ -118,7 +122,13 @@ impl Call {
         if self.abort_on == "before" {
             controller.abort();
         }
-        let (events, message) = self.run(request, provider, &controller);
+        let function: Arc<dyn StreamFn> = if self.api == "proxy" {
+            let token = self.turn["options"]["authToken"].as_str().unwrap();
+            Arc::new(stream_proxy(format!("{url}/p"), token).with_options(provider))
+        } else {
+            apis::stream_fn(&request.model.api, provider)
+        };
+        let (events, message) = self.run(request, &*function, &controller);
         let origins = origins.lock().unwrap().clone();
         let unused = script.lock().unwrap().len();
         Played {
@@ -166,11 +176,10 @@ impl Call {
     fn run(
         &self,
         request: StreamRequest,
-        provider: ProviderOptions,
+        function: &dyn StreamFn,
         controller: &AbortController,
     ) -> (Vec<Value>, Map<String, Value>) {
         let model = request.model.clone();
-        let function = apis::stream_fn(&model.api, provider);
         let live = LiveMessage::of(&model);
         let stream = function.stream(request, &controller.signal());
         let stream =

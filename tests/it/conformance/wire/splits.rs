@@ -35,6 +35,9 @@ pub(super) fn bodies<'a>(cases: impl Iterator<Item = &'a Value>) -> Vec<Body> {
             for (name, value) in turn["model"].as_object().into_iter().flatten() {
                 model[name] = value.clone();
             }
+            if case["api"] == "proxy" {
+                model["api"] = "proxy".into();
+            }
             let scripts = turn["responses"].as_array().into_iter().flatten();
             for script in scripts.filter(|it| it["status"].as_u64().unwrap_or(200) < 300) {
                 let bytes = parse::body(script);
