@@ -40,7 +40,7 @@
 //!  L6  builtin   codemode   mcp::servers   hosted   approval    built on the agent
 //!  L5  agent: state, listeners, observers, queues, worker, run  owns threads and the one lock
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
-//!  L3  provider, models, mcp; http (private) under them         one folder for each wire API
+//!  L3  provider, models, proxy, mcp; http (private) under them         one folder for each wire API
 //!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
 //!  L1  sse   partial_json   schema   transcript   jsonrpc       pure
 //!  L0  message   model   usage   error   secret                 pure

@@ -15,7 +15,7 @@
 //! `text_delta`, `text_end {contentSignature?}`; the same of `thinking`; `toolcall_start {id, toolName}`, `toolcall_delta`,
 //! `toolcall_end {toolCall}`; and at last `done {reason, usage, providerThinkingLevel?}` or `error {reason, errorMessage,
 //! usage}`. This library's own servers add what they know beyond that (`content` where it differs from the deltas,
-//! `initial`, `responseId`, `responseModel`, `rawStopReason`, `diagnostics`, and `failure`, an error for programs), which
+//! `initial`, `signature` of a block that has ended, `responseId`, `responseModel`, `rawStopReason`, `diagnostics`, and `failure`, an error for programs), which
 //! others skip. A refusal has a status of its own and the reason as JSON: `{"error": "…"}`.
 
 use std::{fmt, sync::Arc};

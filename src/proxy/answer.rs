@@ -15,9 +15,9 @@ use crate::{
 /// Asks a model and writes its answer as the body of the server's, line by line, each as soon as it is known.
 ///
 /// The head of the answer (status 200, `content-type: text/event-stream`) has been written by the caller. Whatever goes
-/// wrong with the model is an event of the answer. An error means that the client is gone; the request to the vendor is
-/// cancelled then. While the vendor is silent nothing is written: have something watch the client's connection that fires
-/// `signal` when it ends, as `examples/proxy_server` does.
+/// wrong with the model is an event of the answer. An error means that the client is gone, or that `signal` has fired; the
+/// request to the vendor is cancelled then. While the vendor is silent nothing is written: have something watch the client's
+/// connection that fires `signal` when it ends, as `examples/proxy_server` does.
 ///
 /// # Examples
 ///
@@ -53,6 +53,10 @@ pub fn serve(
             return encoder.write(StreamEvent::failed(&error), body);
         };
         let is_last = event.is_terminal();
+        if is_last && signal.is_aborted() {
+            // Nobody is there to be told, or the server ends: its client shall not think that it asked for that.
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         encoder.write(event, body)?;
         if is_last || encoder.has_failed {
             return Ok(());
@@ -73,30 +77,41 @@ struct Encoder {
     live: LiveMessage,
     /// What the last event tells beside its reason.
     info: ResponseInfo,
-    /// The vendor's data of open blocks.
+    /// The vendor's data of open blocks, which goes with their ends.
     signatures: Vec<(usize, String)>,
+    /// The blocks that have ended.
+    ended: Vec<usize>,
     has_failed: bool,
 }
 
 impl Encoder {
     fn new(model: &Model) -> Encoder {
-        let (info, signatures) = (ResponseInfo::default(), Vec::new());
-        Encoder { live: LiveMessage::of(model), info, signatures, has_failed: false }
+        Encoder {
+            live: LiveMessage::of(model),
+            info: ResponseInfo::default(),
+            signatures: Vec::new(),
+            ended: Vec::new(),
+            has_failed: false,
+        }
     }
 
     /// Writes the line of an event, if it has one. What comes after a last event is not written.
     fn write(&mut self, event: StreamEvent, body: &mut dyn io::Write) -> io::Result<()> {
-        let line = match self.line(event) {
-            Ok(line) => line,
-            Err(error) => {
-                self.has_failed = true;
-                Some(self.last(error_line(error.to_string(), error.failure())))
+        let is_last = event.is_terminal();
+        let line = self.line(event).unwrap_or_else(|error| {
+            self.has_failed = true;
+            Some(self.last(error_line(error.to_string(), error.failure())))
+        });
+        if is_last || self.has_failed {
+            for (content_index, signature) in mem::take(&mut self.signatures) {
+                let kept = fields(&StreamEvent::Signature { content_index, signature });
+                write_line(kept, body)?;
             }
-        };
-        if let Some(line) = line {
-            writeln!(body, "data: {}\n", Value::Object(line))?;
         }
-        if self.has_failed { body.flush() } else { Ok(()) }
+        if let Some(line) = line {
+            write_line(line, body)?;
+        }
+        if is_last || self.has_failed { body.flush() } else { Ok(()) }
     }
 
     fn line(&mut self, mut event: StreamEvent) -> Result<Option<Map<String, Value>>, Error> {
@@ -107,6 +122,9 @@ impl Encoder {
                 self.inform(*info);
                 return Ok(None);
             }
+            StreamEvent::Signature { content_index, .. } if self.ended.contains(&content_index) => {
+                fields(&event)
+            }
             StreamEvent::Signature { content_index, signature } => {
                 self.signatures.retain(|(index, _)| *index != content_index);
                 self.signatures.push((content_index, signature));
@@ -115,17 +133,18 @@ impl Encoder {
             StreamEvent::InitialText { content_index, text: delta } => {
                 fields(&StreamEvent::TextDelta { content_index, delta })
             }
-            StreamEvent::TextEnd { content_index, content_signature, .. } => {
-                let content_signature = content_signature.or_else(|| self.signature(content_index));
-                let content = own_content;
+            StreamEvent::TextEnd { content_index, content_signature: given, .. } => {
+                let kept = self.end(content_index);
+                let (content, content_signature) = (own_content, given.or(kept));
                 fields(&StreamEvent::TextEnd { content_index, content, content_signature })
             }
-            StreamEvent::ThinkingEnd { content_index, content_signature, .. } => {
-                let content_signature = content_signature.or_else(|| self.signature(content_index));
-                let content = own_content;
+            StreamEvent::ThinkingEnd { content_index, content_signature: given, .. } => {
+                let kept = self.end(content_index);
+                let (content, content_signature) = (own_content, given.or(kept));
                 fields(&StreamEvent::ThinkingEnd { content_index, content, content_signature })
             }
-            StreamEvent::ToolCallEnd { .. } => {
+            StreamEvent::ToolCallEnd { content_index, .. } => {
+                self.end(content_index);
                 let mut line = fields(&event);
                 if let Some(call) = line.get_mut("toolCall").and_then(Value::as_object_mut) {
                     call.shift_insert(0, "type".to_owned(), "toolCall".into());
@@ -151,7 +170,9 @@ impl Encoder {
         }
     }
 
-    fn signature(&mut self, content_index: usize) -> Option<String> {
+    /// Notes the end of a block, and returns what the vendor had it keep.
+    fn end(&mut self, content_index: usize) -> Option<String> {
+        self.ended.push(content_index);
         let place = self.signatures.iter().position(|(index, _)| *index == content_index)?;
         Some(self.signatures.swap_remove(place).1)
     }
@@ -184,6 +205,10 @@ impl Encoder {
         }
         line
     }
+}
+
+fn write_line(line: Map<String, Value>, body: &mut dyn io::Write) -> io::Result<()> {
+    write!(body, "data: {}\n\n", Value::Object(line))
 }
 
 fn fields(event: &StreamEvent) -> Map<String, Value> {

@@ -26,3 +26,9 @@ fn wire() {
 fn wire_bodies_cut_everywhere() {
     wire::split();
 }
+
+#[cfg(feature = "providers")]
+#[test]
+fn wire_bodies_through_a_proxy() {
+    wire::through_a_proxy();
+}

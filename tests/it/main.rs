@@ -31,6 +31,7 @@ mod openai_completions;
 mod openai_responses;
 mod partial_json;
 mod pi_messages;
+mod proxy;
 mod render;
 mod robust;
 mod saved;

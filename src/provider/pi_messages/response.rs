@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind, Failure},
     message::{Diagnostic, StopReason, ToolCall},
     partial_json::repair::from_str_repaired,
     provider::{
@@ -81,6 +81,7 @@ impl Decoder {
                 self.delta(kind, event, has_marks, out)
             }
             "text_end" | "thinking_end" | "toolcall_end" => self.end_block(kind, event, out),
+            "signature" if self.dialect == Dialect::Proxy => self.sign(event, out),
             "done" => self.done(event, out),
             "error" if self.dialect == Dialect::Proxy => {
                 self.tell(event, out);
@@ -169,6 +170,15 @@ impl Decoder {
         };
         block.has_ended = true;
         out.push_back(end);
+        Ok(())
+    }
+
+    /// What a vendor tells of a block later than its end, or of one that it never ended.
+    fn sign(&self, event: &Value, out: &mut Events) -> Result<(), Error> {
+        let known = index(event).filter(|place| *place < self.blocks.len());
+        let content_index = known.ok_or_else(|| misplaced(event, "there is no such block"))?;
+        let signature = text(event, "signature");
+        out.push_back(StreamEvent::Signature { content_index, signature });
         Ok(())
     }
 
@@ -279,13 +289,15 @@ impl FrameDecoder for Decoder {
 
 /// The error that a proxy passes on: its words as they are, and what it is for programs if the proxy says so.
 fn told_error(event: &Value) -> StreamEvent {
-    if event["reason"] == "aborted" {
-        return StreamEvent::aborted();
-    }
-    let message = event["errorMessage"].as_str().unwrap_or("the proxy gave no reason").to_owned();
+    let is_abort = event["reason"] == "aborted";
+    let unknown = if is_abort { "the request was aborted" } else { "the proxy gave no reason" };
+    let message = event["errorMessage"].as_str().unwrap_or(unknown).to_owned();
     let told = serde_json::from_value(event["failure"].clone()).ok();
-    let failure =
-        told.unwrap_or_else(|| failure::after_acceptance(&event["errorMessage"]).failure().clone());
+    let failure = if is_abort {
+        Failure::new(ErrorKind::Aborted)
+    } else {
+        told.unwrap_or_else(|| failure::after_acceptance(&event["errorMessage"]).failure().clone())
+    };
     StreamEvent::Error { message, failure: Box::new(failure) }
 }
 

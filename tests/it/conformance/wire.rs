@@ -71,6 +71,17 @@ pub(super) fn split() {
     assert!(failed.is_empty(), "bodies that differ: {failed:?}");
 }
 
+/// Passes the answer that is in the body of every recorded response on through a proxy: the message stays the same.
+pub(super) fn through_a_proxy() {
+    let cases = cases();
+    let bodies = splits::bodies(cases.iter().map(|case| &case.case));
+    let ran = bodies.len();
+    let failed = for_each(bodies, splits::proxied_difference);
+    println!("{ran} bodies went through a proxy, {} differ", failed.len());
+    assert!(ran > 0, "no case was found");
+    assert!(failed.is_empty(), "messages that differ: {failed:?}");
+}
+
 trait Named {
     fn name(&self) -> &str;
 }

@@ -1,9 +1,15 @@
 //! Cuts recorded bodies at every place: what a decoder is shown does not depend on it.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
-use steerage::testing::wire::decode;
+use steerage::{
+    AbortSignal, Error, Model, StreamEvent, StreamRequest,
+    message::AssistantMessage,
+    proxy,
+    stream::{AssistantStream, collect},
+    testing::wire::decode,
+};
 
 use super::{Named, parse};
 
@@ -92,4 +98,26 @@ pub(super) fn difference(body: &Body) -> Option<String> {
         (in_two != whole)
             .then(|| format!("cut at byte {cut}\n  expected {whole:?}\n  got      {in_two:?}"))
     })
+}
+
+/// Encodes the events of a body as a proxy does, and decodes them as its client does.
+pub(super) fn proxied_difference(body: &Body) -> Option<String> {
+    let request = parse::request(&body.model, &body.turn, body.is_native);
+    let events = decode(&request, [&body.bytes], body.is_whole).ok()?;
+    let direct = message(&request.model, events.clone());
+    let played =
+        move |_: StreamRequest, _: &AbortSignal| -> Result<Box<dyn AssistantStream>, Error> {
+            Ok(Box::new(events.clone().into_iter()))
+        };
+    let mut passed = Vec::new();
+    proxy::serve(&played, request.clone(), &AbortSignal::never(), &mut passed).unwrap();
+    let mut asked = request.clone();
+    "proxy".clone_into(&mut Arc::make_mut(&mut asked.model).api);
+    let proxied = message(&request.model, decode(&asked, [&passed], true).unwrap());
+    (direct != proxied).then(|| format!("\n  expected {direct:?}\n  got      {proxied:?}"))
+}
+
+fn message(model: &Model, events: Vec<StreamEvent>) -> AssistantMessage {
+    let message = collect(model, &mut events.into_iter());
+    AssistantMessage { timestamp: 0, duration_ms: None, ..message }
 }
