@@ -5,10 +5,10 @@ use std::{fmt, str, sync::Arc};
 use serde_json::{Map, Value};
 
 /// Stands in a text where a key was.
-const REMOVED: &str = "***";
+pub(crate) const REMOVED: &str = "***";
 
 /// A shorter "key" is a placeholder such as `none`, and taking it out would only garble the text.
-const SHORTEST: usize = 6;
+pub(crate) const SHORTEST: usize = 6;
 
 /// What goes by a name with one of these in it is a key.
 const SECRET_WORDS: [&str; 7] =
@@ -67,6 +67,16 @@ pub fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> S
     text
 }
 
+/// Takes every secret out of the texts in JSON, the names of fields left aside.
+pub(crate) fn scrub_json(value: &mut Value, secrets: &[Secret]) {
+    match value {
+        Value::String(text) => *text = scrub(text, secrets),
+        Value::Array(items) => items.iter_mut().for_each(|it| scrub_json(it, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| scrub_json(it, secrets)),
+        _ => (),
+    }
+}
+
 /// The text without a secret; `None` if it holds none.
 fn without(text: &str, secret: &[u8]) -> Option<String> {
     let mut clean = String::new();
@@ -87,14 +97,25 @@ fn without(text: &str, secret: &[u8]) -> Option<String> {
 
 /// How many bytes of the beginning of `text` show the secret, or as much of it that the rest could be guessed.
 fn shown_length(text: &[u8], secret: &[u8]) -> Option<usize> {
+    let (length, matched) = common(text, secret);
+    shows(matched, secret).then_some(length)
+}
+
+/// Whether so many bytes of a secret are all of it, or so much that the rest could be guessed.
+pub(crate) fn shows(matched: usize, secret: &[u8]) -> bool {
+    let is_part = matched >= TELLING_PART && matched * 2 >= secret.len();
+    matched == secret.len() || is_part
+}
+
+/// How many bytes of the beginning of `text` are the beginning of the secret, and how many bytes of that they are.
+pub(crate) fn common(text: &[u8], secret: &[u8]) -> (usize, usize) {
     let (mut length, mut matched) = (0, 0);
     while let Some(wanted) = secret.get(matched) {
         let Some(step) = step(&text[length..], *wanted) else { break };
         length += step;
         matched += 1;
     }
-    let is_part = matched >= TELLING_PART && matched * 2 >= secret.len();
-    (matched == secret.len() || is_part).then_some(length)
+    (length, matched)
 }
 
 /// How many bytes stand for `wanted` at the beginning of `text`: itself, `%2F`, `\\/` or `\\u002f`.

@@ -26,8 +26,9 @@ pub use crate::stream::{
     live::LiveMessage,
     memo::RequestMemo,
     options::{
-        Attribution, CacheRetention, Identity, PayloadHook, ProviderEventHook, RequestHooks,
-        ResponseHook, ResponseMeta, StreamOptions, ToolChoice, Transport, UserAgent,
+        Attribution, CacheRetention, Identity, PayloadHook, ProviderEventHook, RequestHook,
+        RequestHooks, RequestMeta, ResponseHook, ResponseMeta, StreamOptions, ToolChoice,
+        Transport, UserAgent,
     },
 };
 

@@ -1,11 +1,13 @@
-//! What tests of agents need: a scripted model, a scripted server, a clock that stands still.
+//! What tests of agents need: a scripted model, recordings of real ones, a scripted server, a clock that stands still.
 
 pub mod clock;
+pub mod record;
 pub mod scripted;
 pub mod server;
 #[cfg(feature = "providers")]
 pub mod wire;
 
+pub use crate::testing::record::{Recorder, Replay};
 pub use crate::testing::scripted::{Answer, Scripted, ScriptedOptions};
 
 /// The HTTP layer, for benchmarks and tests of it.

@@ -16,9 +16,11 @@ use crate::{
     model::Model,
     partial_json::repair::from_str_repaired,
     provider::{ProviderOptions, failure},
-    secret::{Secret, scrub, without_query},
+    secret::{REMOVED, Secret, scrub, scrub_json, without_query},
     sse::{DataLines, SseDecoder, SseOptions},
-    stream::{AssistantStream, RequestHooks, ResponseMeta, StreamEvent, StreamRequest},
+    stream::{
+        AssistantStream, RequestHooks, RequestMeta, ResponseMeta, StreamEvent, StreamRequest,
+    },
     thread,
 };
 
@@ -379,6 +381,16 @@ impl Context {
         if self.signal.is_aborted() {
             return Err(Error::aborted());
         }
+        if let Some(hook) = &self.hooks.on_request {
+            let shown = |(name, value): &(String, String)| {
+                let value = if http.is_secret(name) { REMOVED } else { value };
+                (name.clone(), scrub(value, &self.secrets))
+            };
+            let headers = http.headers.iter().map(shown).collect();
+            let secrets = self.secrets.clone();
+            let meta = RequestMeta::new(http.method.as_str(), &http.url, headers, secrets);
+            self.run_hook("on_request", || hook(&meta, &self.model))?;
+        }
         if let Some(hook) = self.hooks.on_payload.as_ref().filter(|_| !payload.is_null())
             && let Some(changed) = self.run_hook("on_payload", || hook(&payload, &self.model))?
         {
@@ -479,18 +491,9 @@ fn clean(event: &mut StreamEvent, secrets: &[Secret]) {
                 note.error
                     .iter_mut()
                     .chain(&mut note.details)
-                    .for_each(|it| clean_json(it, secrets));
+                    .for_each(|it| scrub_json(it, secrets));
             }
         }
-        _ => (),
-    }
-}
-
-fn clean_json(value: &mut Value, secrets: &[Secret]) {
-    match value {
-        Value::String(text) => *text = scrub(text, secrets),
-        Value::Array(items) => items.iter_mut().for_each(|it| clean_json(it, secrets)),
-        Value::Object(fields) => fields.values_mut().for_each(|it| clean_json(it, secrets)),
         _ => (),
     }
 }

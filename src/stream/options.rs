@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::Error,
     model::{Model, ThinkingBudgets, ThinkingLevel},
-    secret::{Secret, shown, shown_json},
+    secret::{Secret, scrub, shown, shown_json, without_query},
 };
 
 /// What a request says beside model and messages. Every field has a default and providers ignore what they cannot use.
@@ -139,6 +139,20 @@ pub struct ResponseMeta {
     pub headers: Vec<(String, String)>,
 }
 
+/// Method, address and headers of a request, as they are sent but for the keys in them.
+#[derive(Clone, Default)]
+pub struct RequestMeta {
+    /// The method.
+    pub method: String,
+    /// The URL.
+    pub url: String,
+    /// The headers in order.
+    pub headers: Vec<(String, String)>,
+    secrets: Vec<Secret>,
+}
+
+/// Sees method, address and headers of a request before it is sent.
+pub type RequestHook = Arc<dyn Fn(&RequestMeta, &Model) -> Result<(), Error> + Send + Sync>;
 /// Sees the final request body before it is sent and may replace it.
 pub type PayloadHook = Arc<dyn Fn(&Value, &Model) -> Result<Option<Value>, Error> + Send + Sync>;
 /// Sees status and headers before the body is read.
@@ -149,6 +163,8 @@ pub type ProviderEventHook = Arc<dyn Fn(&Value, &Model) -> Result<(), Error> + S
 /// Callbacks into the host while a request is made. They run on the thread that makes the request; an error fails it.
 #[derive(Clone, Default)]
 pub struct RequestHooks {
+    /// Sees method, address and headers of the request before it is sent, without the keys in them. Default: none.
+    pub on_request: Option<RequestHook>,
     /// Sees the final request body before it is sent and may replace it. Default: none.
     pub on_payload: Option<PayloadHook>,
     /// Sees status and headers before the body is read. Default: none.
@@ -184,6 +200,38 @@ impl fmt::Debug for StreamOptions {
     }
 }
 
+impl RequestMeta {
+    /// Takes the keys out of an address; `headers` are without them already.
+    #[cfg(feature = "providers")]
+    pub(crate) fn new(
+        method: &str,
+        url: &str,
+        headers: Vec<(String, String)>,
+        secrets: Vec<Secret>,
+    ) -> RequestMeta {
+        RequestMeta { method: method.to_owned(), url: scrub(url, &secrets), headers, secrets }
+    }
+
+    /// Takes the keys of the request out of a text, for those who keep what is said about it.
+    pub fn scrub(&self, text: &str) -> String {
+        scrub(text, &self.secrets)
+    }
+
+    pub(crate) fn secrets(&self) -> &[Secret] {
+        &self.secrets
+    }
+}
+
+impl fmt::Debug for RequestMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestMeta")
+            .field("method", &self.method)
+            .field("url", &without_query(&self.url))
+            .field("headers", &shown(pairs(&self.headers)))
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for ResponseMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseMeta")
@@ -200,6 +248,7 @@ fn pairs<V>(fields: &[(String, V)]) -> impl Iterator<Item = (&String, &V)> {
 impl fmt::Debug for RequestHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHooks")
+            .field("on_request", &self.on_request.is_some())
             .field("on_payload", &self.on_payload.is_some())
             .field("on_response", &self.on_response.is_some())
             .field("on_provider_stream_event", &self.on_provider_stream_event.is_some())

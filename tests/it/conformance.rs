@@ -32,3 +32,9 @@ fn wire_bodies_cut_everywhere() {
 fn wire_bodies_through_a_proxy() {
     wire::through_a_proxy();
 }
+
+#[cfg(feature = "providers")]
+#[test]
+fn wire_bodies_recorded_and_replayed() {
+    wire::recorded();
+}

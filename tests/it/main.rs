@@ -32,6 +32,7 @@ mod openai_responses;
 mod partial_json;
 mod pi_messages;
 mod proxy;
+mod record;
 mod render;
 mod robust;
 mod saved;

@@ -4,11 +4,16 @@ use std::{
     collections::VecDeque,
     env, fs,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
 use serde_json::Value;
+
+use crate::chat::Folder;
 
 mod compare;
 mod parse;
@@ -80,6 +85,22 @@ pub(super) fn through_a_proxy() {
     println!("{ran} bodies went through a proxy, {} differ", failed.len());
     assert!(ran > 0, "no case was found");
     assert!(failed.is_empty(), "messages that differ: {failed:?}");
+}
+
+/// Records the answer that is in the body of every recorded response, and plays it again: the events stay the same.
+pub(super) fn recorded() {
+    let cases = cases();
+    let bodies = splits::bodies(cases.iter().map(|case| &case.case));
+    let ran = bodies.len();
+    let folder = Folder::new();
+    let numbers = AtomicUsize::new(0);
+    let failed = for_each(bodies, |body| {
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        splits::replayed_difference(body, &folder.file(&format!("{number}.jsonl")))
+    });
+    println!("{ran} bodies were recorded and replayed, {} differ", failed.len());
+    assert!(ran > 0, "no case was found");
+    assert!(failed.is_empty(), "events that differ: {failed:?}");
 }
 
 trait Named {

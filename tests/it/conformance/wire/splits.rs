@@ -4,11 +4,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use steerage::{
-    AbortSignal, Error, Model, StreamEvent, StreamRequest,
+    AbortSignal, Error, Model, StreamEvent, StreamFn, StreamRequest,
     message::AssistantMessage,
     proxy,
     stream::{AssistantStream, collect},
-    testing::wire::decode,
+    testing::{Recorder, Replay, wire::decode},
 };
 
 use super::{Named, parse};
@@ -105,16 +105,34 @@ pub(super) fn proxied_difference(body: &Body) -> Option<String> {
     let request = parse::request(&body.model, &body.turn, body.is_native);
     let events = decode(&request, [&body.bytes], body.is_whole).ok()?;
     let direct = message(&request.model, events.clone());
-    let played =
-        move |_: StreamRequest, _: &AbortSignal| -> Result<Box<dyn AssistantStream>, Error> {
-            Ok(Box::new(events.clone().into_iter()))
-        };
     let mut passed = Vec::new();
-    proxy::serve(&played, request.clone(), &AbortSignal::never(), &mut passed).unwrap();
+    proxy::serve(&played(events), request.clone(), &AbortSignal::never(), &mut passed).unwrap();
     let mut asked = request.clone();
     "proxy".clone_into(&mut Arc::make_mut(&mut asked.model).api);
     let proxied = message(&request.model, decode(&asked, [&passed], true).unwrap());
     (direct != proxied).then(|| format!("\n  expected {direct:?}\n  got      {proxied:?}"))
+}
+
+/// Records the events of a body to a file, and plays them again.
+pub(super) fn replayed_difference(body: &Body, file: &str) -> Option<String> {
+    let request = parse::request(&body.model, &body.turn, body.is_native);
+    let events = decode(&request, [&body.bytes], body.is_whole).ok()?;
+    let read = |stream: &dyn StreamFn| -> Vec<StreamEvent> {
+        stream.stream(request.clone(), &AbortSignal::never()).unwrap().collect()
+    };
+    let stream: Arc<dyn StreamFn> = Arc::new(played(events.clone()));
+    let passed = read(&Recorder::create(file, stream).unwrap());
+    let replay = Replay::open(file).unwrap();
+    let replayed = read(&replay);
+    let is_same = passed == events && replayed == events && replay.unused() == 0;
+    (!is_same).then(|| format!("\n  expected {events:?}\n  got      {replayed:?}"))
+}
+
+/// A stream function that gives these events.
+fn played(
+    events: Vec<StreamEvent>,
+) -> impl Fn(StreamRequest, &AbortSignal) -> Result<Box<dyn AssistantStream>, Error> + Send + Sync {
+    move |_, _| Ok(Box::new(events.clone().into_iter()))
 }
 
 fn message(model: &Model, events: Vec<StreamEvent>) -> AssistantMessage {
