@@ -18,6 +18,7 @@ mod conformance;
 mod field;
 mod google;
 mod handoff;
+mod hooks;
 mod hosted;
 mod images;
 mod limits;
