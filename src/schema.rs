@@ -41,7 +41,7 @@ mod strict;
 mod survey;
 mod walk;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
@@ -58,7 +58,7 @@ use crate::{
     schema::{
         check::Checker,
         coerce::{Coercion, Size},
-        explain::Explanation,
+        explain::{Explanation, Violations},
         kind::Kinds,
         plan::{Plan, ROOT},
         walk::Walk,
@@ -78,8 +78,9 @@ const STEPS_PER_VALUE: usize = 16;
 /// A JSON Schema for the arguments of a tool, prepared once and cheap to clone.
 ///
 /// Any JSON Schema is taken, also the loose ones of the real world: drafts 4 to 2020-12, keywords with a value of the
-/// wrong type (ignored), references that lead nowhere (nothing matches there). Nothing is ever fetched. The model
-/// gets the schema as given.
+/// wrong type (ignored), references that lead nowhere (nothing matches there). Nothing is ever fetched: references
+/// lead to places of the schema itself, to the documents of [`SchemaOptions`] and to the meta-schema of 2020-12. The
+/// model gets the schema as given.
 ///
 /// ```
 /// use serde_json::json;
@@ -100,11 +101,51 @@ pub struct Schema {
     inner: Arc<Inner>,
 }
 
+/// How [`Schema::with_options`] takes a schema and checks by it.
+///
+/// ```
+/// use serde_json::json;
+/// use steerage::schema::{Schema, SchemaOptions};
+///
+/// let city = json!({"type": "string", "minLength": 2});
+/// let options = SchemaOptions {
+///     coercion: false,
+///     is_for_arguments: false,
+///     documents: [("https://example.org/city".to_owned(), city)].into(),
+///     ..SchemaOptions::default()
+/// };
+/// let route = json!({"type": "array", "items": {"$ref": "https://example.org/city"}});
+/// let route = Schema::with_options(route, &options)?;
+/// assert!(route.check_value(&json!(["Oslo", "Bergen"])).is_ok());
+/// assert!(route.check_value(&json!(["Oslo", "?"])).is_err());
+/// assert!(route.check_value(&json!("Oslo")).is_err());
+/// # Ok::<(), steerage::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct SchemaOptions {
+    /// Whether `format` is checked, as far as the format is known. Default: true.
+    pub formats: bool,
+    /// Whether values that do not match are mended where they lose nothing by it. Default: true.
+    pub coercion: bool,
+    /// Whether the schema is for the arguments of a tool: one that admits no object is then an error. Default: true.
+    pub is_for_arguments: bool,
+    /// Documents that references may lead to, by their URI. Default: none.
+    pub documents: BTreeMap<String, Value>,
+}
+
+impl Default for SchemaOptions {
+    fn default() -> SchemaOptions {
+        let documents = BTreeMap::new();
+        SchemaOptions { formats: true, coercion: true, is_for_arguments: true, documents }
+    }
+}
+
 struct Inner {
     json: Value,
     plan: Plan,
     checker: Checker,
     max_depth: usize,
+    coerces: bool,
 }
 
 impl Schema {
@@ -113,26 +154,33 @@ impl Schema {
     /// Fails with [`ErrorKind::Configuration`] if it cannot be used: something that is no schema where one must be,
     /// a root that admits no object, or a size beyond reason. The text says where and why.
     pub fn new(json: impl Into<Value>) -> Result<Schema> {
+        Self::with_options(json, &SchemaOptions::default())
+    }
+
+    /// The same with options.
+    pub fn with_options(json: impl Into<Value>, options: &SchemaOptions) -> Result<Schema> {
         let json = json.into();
-        let prepared = Self::prepare(&json).and_then(|(prepared, plan)| {
+        let prepared = Self::prepare(&json, options).and_then(|(prepared, plan)| {
             let checker = Checker::new(&prepared, &plan)?;
             Ok((plan, checker))
         });
         let (plan, checker) = prepared.map_err(|reason| unusable(&reason))?;
         let max_depth = MAX_DEPTH.min(MAX_NESTED / plan.chain.max(1));
-        Ok(Schema { inner: Arc::new(Inner { json, plan, checker, max_depth }) })
+        let coerces = options.coercion;
+        Ok(Schema { inner: Arc::new(Inner { json, plan, checker, max_depth, coerces }) })
     }
 
     /// Looks only for what a schema that was made from a type may have against it, which costs next to nothing.
     pub(crate) fn look_over(json: &Value) -> Result<()> {
-        Self::prepare(json).map(drop).map_err(|reason| unusable(&reason))
+        let options = SchemaOptions::default();
+        Self::prepare(json, &options).map(drop).map_err(|reason| unusable(&reason))
     }
 
-    fn prepare(json: &Value) -> Result<(Value, Plan), String> {
-        let prepared = prepare::prepare(json)?;
+    fn prepare(json: &Value, options: &SchemaOptions) -> Result<(Value, Plan), String> {
+        let prepared = prepare::prepare(json, options)?;
         let plan = Plan::new(&prepared)?;
         let admits_objects = plan.nodes[ROOT].kinds.contains(Kinds::OBJECT);
-        if !admits_objects && prepared != Value::Bool(false) {
+        if options.is_for_arguments && !admits_objects && prepared != Value::Bool(false) {
             return Err("#: arguments are an object, but no object matches".to_owned());
         }
         Ok((prepared, plan))
@@ -162,21 +210,45 @@ impl Schema {
         };
         let value = Value::Object(arguments.clone());
         let is_valid = self.accepts(&value, size);
-        let is_done = is_valid && !size.has_fractions;
-        let mended = if is_done { Ok(value) } else { self.mended(value, size) };
-        match mended {
+        match self.mended(value, size, is_valid) {
             Ok(Value::Object(mended)) => Ok(mended),
             Ok(_) | Err(_) if is_valid => Ok(arguments.clone()),
             Ok(value) | Err(value) => {
-                let size = Size::of(&value, usize::MAX).unwrap_or(size);
-                let walk = self.walk(size).with_memory();
-                Err(report::refusal(tool, &Explanation::of(&walk, ROOT, &value), arguments))
+                Err(report::refusal(tool, &self.explanation(&value), arguments))
             }
         }
     }
 
+    /// Checks any value in the same way and returns it, mended where it loses nothing by it.
+    ///
+    /// The error is a text for a model: what is wrong at which place, and the value.
+    pub fn check_value(&self, value: &Value) -> Result<Value, String> {
+        let max_depth = self.inner.max_depth;
+        let Some(size) = Size::of(value, max_depth) else {
+            return Err(report::too_deep_a_value(max_depth));
+        };
+        let is_valid = self.accepts(value, size);
+        match self.mended(value.clone(), size, is_valid) {
+            Ok(mended) => Ok(mended),
+            Err(_) if is_valid => Ok(value.clone()),
+            Err(mended) => Err(report::misfit(&self.explanation(&mended), value)),
+        }
+    }
+
+    fn explanation(&self, value: &Value) -> Violations {
+        let size = Size::of(value, usize::MAX);
+        let walk = self.walk(size.unwrap_or(Size { count: 1, has_fractions: false })).with_memory();
+        Explanation::of(&walk, ROOT, value)
+    }
+
     /// Converts until the value is valid or stays the same, which is then the error.
-    fn mended(&self, mut value: Value, size: Size) -> Result<Value, Value> {
+    fn mended(&self, mut value: Value, size: Size, is_valid: bool) -> Result<Value, Value> {
+        if is_valid && !(self.inner.coerces && size.has_fractions) {
+            return Ok(value);
+        }
+        if !self.inner.coerces {
+            return Err(value);
+        }
         let walk = self.walk(size);
         let mut coercion = Coercion::new(&walk, self.inner.max_depth, size.has_fractions);
         for _ in 0..MAX_ROUNDS {

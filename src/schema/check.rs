@@ -6,6 +6,7 @@ use jsonschema::{
     Draft, PatternCache, PatternOptions, ValidationError, ValidationOptions, Validator,
     error::ValidationErrorKind,
 };
+use referencing::meta;
 use serde_json::{Map, Value};
 
 use crate::schema::{
@@ -88,6 +89,23 @@ pub(super) fn is_usable_pattern(pattern: &str, at: &str) -> bool {
         tracing::warn!(at, error, "the pattern of a schema is ignored");
     }
     error.is_none()
+}
+
+/// The meta-schema of 2020-12 or one of its vocabularies.
+pub(super) fn meta_schema(uri: &str) -> Option<&'static Value> {
+    let schema = match uri.strip_prefix("https://json-schema.org/draft/2020-12/")? {
+        "schema" => &meta::DRAFT202012,
+        "meta/core" => &meta::DRAFT202012_CORE,
+        "meta/applicator" => &meta::DRAFT202012_APPLICATOR,
+        "meta/unevaluated" => &meta::DRAFT202012_UNEVALUATED,
+        "meta/validation" => &meta::DRAFT202012_VALIDATION,
+        "meta/meta-data" => &meta::DRAFT202012_META_DATA,
+        "meta/format-annotation" => &meta::DRAFT202012_FORMAT_ANNOTATION,
+        "meta/format-assertion" => &meta::DRAFT202012_FORMAT_ASSERTION,
+        "meta/content" => &meta::DRAFT202012_CONTENT,
+        _ => return None,
+    };
+    Some(schema)
 }
 
 fn build_pattern(options: &ValidationOptions<'_>, pattern: &str) -> Result<Validator, String> {

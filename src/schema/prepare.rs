@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::schema::{
-    check,
+    SchemaOptions, check,
     kind::Type,
-    reference::{Base, References},
+    reference::{Base, References, Scope},
 };
 
 /// How deeply the JSON of a schema may nest.
@@ -42,18 +42,26 @@ const SCHEMAS: [&str; 9] = [
 ];
 
 /// Prepares a schema; the error says where and why it cannot be used.
-pub(super) fn prepare(schema: &Value) -> Result<Value, String> {
+pub(super) fn prepare(schema: &Value, options: &SchemaOptions) -> Result<Value, String> {
     if !is_shallow(schema, MAX_DEPTH) {
         return Err(format!("#: nested more than {MAX_DEPTH} levels deep"));
     }
+    let deep = options.documents.iter().find(|(_, document)| !is_shallow(document, MAX_DEPTH));
+    if let Some((uri, _)) = deep {
+        return Err(format!("{uri}: nested more than {MAX_DEPTH} levels deep"));
+    }
+    let references = References::new(schema, &options.documents);
+    let base = Base::new(schema);
+    let scope = references.entering(&Scope::default(), &base);
+    let root = Place { schema, base, scope, at: "#".to_owned() };
     let mut preparation = Preparation {
-        references: References::new(schema),
-        root: schema,
-        numbers: HashMap::new(),
+        references,
+        numbers: HashMap::from([(root.key(), None)]),
         targets: Vec::new(),
         n_schemas: 0,
+        has_formats: options.formats,
     };
-    let mut prepared = preparation.schema(&Place::root(schema))?;
+    let mut prepared = preparation.schema(&root)?;
     let mut targets = Map::new();
     while let Some(target) = preparation.targets.get(targets.len()).cloned() {
         targets.insert(targets.len().to_string(), preparation.schema(&target)?);
@@ -78,34 +86,44 @@ fn is_shallow(value: &Value, depth_left: usize) -> bool {
 
 struct Preparation<'a> {
     references: References<'a>,
-    root: &'a Value,
-    /// The number of each target, by its address in the document.
-    numbers: HashMap<usize, usize>,
+    /// The number of each target; the root has none.
+    numbers: HashMap<Key<'a>, Option<usize>>,
     targets: Vec<Place<'a>>,
     n_schemas: usize,
+    has_formats: bool,
 }
+
+/// What tells targets apart: the address of the schema, and what `$dynamicRef` means in it.
+type Key<'a> = (usize, Vec<(&'a str, usize)>);
 
 /// A schema in its document.
 #[derive(Clone)]
 struct Place<'a> {
     schema: &'a Value,
     base: Base<'a>,
+    scope: Scope<'a>,
     /// Where this is, for people.
     at: String,
 }
 
 impl<'a> Place<'a> {
-    fn root(schema: &'a Value) -> Place<'a> {
-        Place { schema, base: Base::new(schema), at: "#".to_owned() }
-    }
-
-    fn part(&self, schema: &'a Value, key: &str) -> Place<'a> {
-        let key = key.replace('~', "~0").replace('/', "~1");
-        Place { schema, base: self.base.entering(schema), at: format!("{}/{key}", self.at) }
+    fn key(&self) -> Key<'a> {
+        (std::ptr::from_ref(self.schema).addr(), self.scope.key())
     }
 }
 
 impl<'a> Preparation<'a> {
+    fn part(&self, place: &Place<'a>, schema: &'a Value, key: &str) -> Place<'a> {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        let base = place.base.entering(schema);
+        let scope = if base.is(&place.base) {
+            place.scope.clone()
+        } else {
+            self.references.entering(&place.scope, &base)
+        };
+        Place { schema, base, scope, at: format!("{}/{key}", place.at) }
+    }
+
     fn schema(&mut self, place: &Place<'a>) -> Result<Value, String> {
         self.n_schemas += 1;
         if self.n_schemas > MAX_SCHEMAS {
@@ -129,10 +147,10 @@ impl<'a> Preparation<'a> {
         let mut prepared = Map::new();
         for (key, value) in keywords {
             let key = key.as_str();
-            let part = place.part(value, key);
+            let part = self.part(place, value, key);
             match (key, value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
-                    let Some(target) = self.target(reference, place) else {
+                    let Some(target) = self.target(key, reference, place) else {
                         tracing::warn!(
                             at = part.at,
                             reference,
@@ -163,6 +181,7 @@ impl<'a> Preparation<'a> {
                 (_, Value::Object(_) | Value::Bool(_)) if SCHEMAS.contains(&key) => {
                     prepared.insert(key.to_owned(), self.schema(&part)?);
                 }
+                ("format", _) if !self.has_formats => (),
                 _ => assertion(&mut prepared, key, value, &part.at),
             }
         }
@@ -172,17 +191,20 @@ impl<'a> Preparation<'a> {
         Ok(Value::Object(prepared))
     }
 
-    fn target(&mut self, reference: &str, place: &Place<'a>) -> Option<String> {
-        let (schema, base) = self.references.resolve(reference, &place.base)?;
-        if std::ptr::eq(schema, self.root) {
-            return Some("#".to_owned());
-        }
+    fn target(&mut self, keyword: &str, reference: &str, place: &Place<'a>) -> Option<String> {
+        let (schema, base) = if keyword == "$dynamicRef" {
+            self.references.resolve_in(reference, &place.base, &place.scope)?
+        } else {
+            self.references.resolve(reference, &place.base)?
+        };
+        let scope = self.references.entering(&place.scope, &base);
+        let target = Place { schema, base, scope, at: reference.to_owned() };
         let n_targets = self.targets.len();
-        let number = *self.numbers.entry(std::ptr::from_ref(schema).addr()).or_insert(n_targets);
-        if number == n_targets {
-            self.targets.push(Place { schema, base, at: reference.to_owned() });
+        let number = *self.numbers.entry(target.key()).or_insert(Some(n_targets));
+        if number == Some(n_targets) {
+            self.targets.push(target);
         }
-        Some(format!("#/$defs/{number}"))
+        Some(number.map_or("#".to_owned(), |number| format!("#/$defs/{number}")))
     }
 
     fn map(
@@ -192,14 +214,16 @@ impl<'a> Preparation<'a> {
     ) -> Result<Map<String, Value>, String> {
         let mut prepared = Map::new();
         for (name, part) in parts {
-            prepared.insert(name.clone(), self.schema(&place.part(part, name))?);
+            prepared.insert(name.clone(), self.schema(&self.part(place, part, name))?);
         }
         Ok(prepared)
     }
 
     fn list(&mut self, parts: &'a [Value], place: &Place<'a>) -> Result<Value, String> {
         let parts = parts.iter().enumerate();
-        parts.map(|(index, part)| self.schema(&place.part(part, &index.to_string()))).collect()
+        parts
+            .map(|(index, part)| self.schema(&self.part(place, part, &index.to_string())))
+            .collect()
     }
 
     fn all_of(
@@ -232,11 +256,11 @@ impl<'a> Preparation<'a> {
         if let Some((key, value @ Value::Array(parts))) = first
             && !parts.is_empty()
         {
-            let parts = self.list(parts, &place.part(value, key))?;
+            let parts = self.list(parts, &self.part(place, value, key))?;
             prepared.insert("prefixItems".to_owned(), parts);
         }
         if let Some((key, rest @ (Value::Object(_) | Value::Bool(_)))) = rest {
-            prepared.insert("items".to_owned(), self.schema(&place.part(rest, key))?);
+            prepared.insert("items".to_owned(), self.schema(&self.part(place, rest, key))?);
         }
         Ok(())
     }
@@ -255,7 +279,7 @@ impl<'a> Preparation<'a> {
                     names.insert(name.clone(), distinct_names(part));
                 }
                 _ => {
-                    schemas.insert(name.clone(), self.schema(&place.part(part, name))?);
+                    schemas.insert(name.clone(), self.schema(&self.part(place, part, name))?);
                 }
             }
         }

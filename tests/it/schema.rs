@@ -5,9 +5,12 @@ use steerage::schema::Schema;
 
 mod build;
 mod coercion;
+mod documents;
 mod hostile;
 mod loose;
 mod refusal;
+#[cfg(feature = "validate")]
+mod suite;
 
 #[track_caller]
 fn schema(json: Value) -> Schema {

@@ -1,0 +1,119 @@
+//! The official test suite of JSON Schema, 2020-12 core: every verdict as the suite has it, formats and coercion off.
+//!
+//! The suite is not part of this repository. `STEERAGE_SCHEMA_SUITE` names its folder, which holds `tests` and
+//! `remotes`; without it nothing is checked here, and the test says so.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use steerage::schema::{Schema, SchemaOptions};
+
+/// Files that are left out, and why.
+const LEFT_OUT: &[(&str, &str)] = &[(
+    "vocabulary.json",
+    "it takes keywords away by a meta-schema of its own; a schema means the same here whatever `$schema` says",
+)];
+
+/// Schemas that cannot be built: file, description, and a part of the error.
+const UNBUILT: &[(&str, &str, &str)] = &[];
+
+/// The suite of this version: fewer cases would be a suite that was not found as a whole.
+const N_CASES: usize = 1252;
+
+#[test]
+fn every_verdict_of_the_official_suite_is_right() {
+    let Some(suite) = std::env::var_os("STEERAGE_SCHEMA_SUITE").map(PathBuf::from) else {
+        eprintln!("skipped: STEERAGE_SCHEMA_SUITE does not name the folder of the suite");
+        return;
+    };
+    let options = SchemaOptions {
+        formats: false,
+        coercion: false,
+        is_for_arguments: false,
+        documents: documents(&suite.join("remotes")),
+    };
+    let mut seen = Seen::default();
+    for path in json_files(&suite.join("tests/draft2020-12")) {
+        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if LEFT_OUT.iter().any(|(name, _)| *name == file) {
+            continue;
+        }
+        for group in read(&path).as_array().unwrap() {
+            seen.group(&file, group, &options);
+        }
+    }
+    let Seen { wrong, unbuilt, n_cases } = seen;
+    assert!(wrong.is_empty(), "{} wrong verdicts: {wrong:#?}", wrong.len());
+    assert_eq!(n_cases, N_CASES);
+    let listed = |(file, group, error): &(String, String, String)| {
+        UNBUILT.iter().any(|it| it.0 == file && it.1 == group && error.contains(it.2))
+    };
+    assert!(unbuilt.iter().all(listed) && unbuilt.len() == UNBUILT.len(), "{unbuilt:#?}");
+}
+
+#[derive(Default)]
+struct Seen {
+    wrong: Vec<String>,
+    unbuilt: Vec<(String, String, String)>,
+    n_cases: usize,
+}
+
+impl Seen {
+    fn group(&mut self, file: &str, group: &Value, options: &SchemaOptions) {
+        let name = group["description"].as_str().unwrap();
+        let tests = group["tests"].as_array().unwrap();
+        self.n_cases += tests.len();
+        let schema = match Schema::with_options(group["schema"].clone(), options) {
+            Ok(schema) => schema,
+            Err(error) => {
+                self.unbuilt.push((file.to_owned(), name.to_owned(), error.to_string()));
+                return;
+            }
+        };
+        for test in tests {
+            let checked = schema.check_value(&test["data"]);
+            if let Ok(value) = &checked {
+                assert_eq!(value.to_string(), test["data"].to_string(), "it was changed");
+            }
+            if checked.is_ok() != test["valid"].as_bool().unwrap() {
+                self.wrong.push(format!("{file}: {name}: {}: {checked:?}", test["description"]));
+            }
+        }
+    }
+}
+
+/// All documents of the suite, by the addresses at which its schemas expect them.
+fn documents(folder: &Path) -> BTreeMap<String, Value> {
+    let mut documents = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        folders.extend(entries(&at).into_iter().filter(|it| it.is_dir()));
+        for path in json_files(&at) {
+            let steps = path.strip_prefix(folder).unwrap().iter();
+            let steps: Vec<_> = steps.map(|step| step.to_str().unwrap()).collect();
+            let uri = format!("http://localhost:1234/{}", steps.join("/"));
+            documents.insert(uri, read(&path));
+        }
+    }
+    documents
+}
+
+fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    entries(folder).into_iter().filter(is_json).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
