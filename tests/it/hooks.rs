@@ -240,6 +240,8 @@ fn an_abort_in_a_hook_ends_the_request() {
         let mut call = Call::new(api, [good(api)]);
         let controller = Arc::new(AbortController::new());
         let firing = controller.clone();
+        let seen = Seen::default();
+        call.request.options.hooks = noting(&seen);
         put(&mut call.request.options.hooks, name, move || {
             firing.abort();
             Ok(())
@@ -247,6 +249,10 @@ fn an_abort_in_a_hook_ends_the_request() {
         let stream = call.stream.stream(call.request.clone(), &controller.signal()).unwrap();
         let last = stream.last();
         assert_eq!(last, Some(StreamEvent::aborted()), "{api} {name}");
+        // No hook begins after it: those that were noted came before.
+        let place = HOOKS.iter().position(|it| *it == name).unwrap();
+        let kinds: Vec<_> = seen.lock().unwrap().iter().map(|it| it.0).collect();
+        assert_eq!(kinds, ["request", "payload", "response"][..place], "{api} {name}");
         assert_eq!(call.server.requests().len(), sent_before(name), "{api} {name}");
     }
 }
