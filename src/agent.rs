@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::Span;
+
 use crate::{
     abort::AbortSignal,
     agent::{
@@ -179,6 +181,8 @@ impl Agent {
         begin: impl FnOnce(&mut State) -> Result<RunStart, Error>,
     ) -> Result<Run, Error> {
         let core = self.core();
+        // It asks the host's subscriber, so nothing is locked yet.
+        let span = Span::current();
         let (run, job) = {
             let mut state = core.state.lock();
             refuse_active(&state)?;
@@ -195,7 +199,7 @@ impl Agent {
             if let Some(adjust) = adjust {
                 adjust(&mut config, &mut context);
             }
-            let line = run.line();
+            let line = run.line(span);
             (run.clone(), Job { core: core.clone(), run, start, context, config, line, above })
         };
         if let Err(error) = core.dispatch(job) {

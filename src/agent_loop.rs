@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tracing::Span;
+
 use crate::{
     abort::{AbortController, AbortSignal},
     error::{Error, ErrorKind},
@@ -12,6 +14,8 @@ use crate::{
     message::{Message, StopReason, shared},
     thread,
     tool::{Budget, Tool, ToolError},
+    trace,
+    usage::Usage,
 };
 
 mod calls;
@@ -181,8 +185,30 @@ pub(crate) fn run_loop(
 ) -> Result<LoopResult, Error> {
     check_budget(config.max_requests, config.max_cost)?;
     let run = turns::Run::new(context, config.clone(), surroundings);
+    let span = trace::agent(&config.model, config.request.session_id.as_deref());
     // Foreign code is guarded where it is called; this catches what remains, such as a stream that panics when dropped.
-    guard(|| Ok(run.run(start)))?
+    let result = guard(|| Ok(span.in_scope(|| run.run(start))))?;
+    note(&span, &result);
+    result
+}
+
+/// Notes what came of a run.
+fn note(span: &Span, result: &Result<LoopResult, Error>) {
+    if span.is_disabled() {
+        return;
+    }
+    let LoopResult { messages, .. } = match result {
+        Ok(result) => result,
+        Err(error) => return trace::failed(span, error.kind()),
+    };
+    let mut usage = Usage::default();
+    let answers = messages.iter().filter_map(|message| message.as_assistant());
+    answers.for_each(|answer| usage.add(&answer.usage));
+    trace::used(span, &usage);
+    let last = messages.last().and_then(|message| message.as_assistant());
+    if let Some(failure) = last.and_then(|last| last.failure.as_ref()) {
+        trace::failed(span, failure.kind);
+    }
 }
 
 pub(crate) fn check_continuable(messages: &[Arc<Message>]) -> Result<(), Error> {

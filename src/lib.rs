@@ -85,6 +85,18 @@
 //! - Dropping a handle blocks.
 //! - A key shows up in an error, a log line or `Debug` output.
 //!
+//! # Spans
+//!
+//! Each run is a span of [`tracing`](https://docs.rs/tracing) named `invoke_agent`; in it are `chat` for each request and
+//! `execute_tool` for each tool at work, and in that what the tool asks of other tools and agents, on whatever threads.
+//! A run belongs to the span of the thread that starts it, a listener to what it is told of. [`Models`] has a `chat` span for
+//! a request that no run makes. The target is `steerage`, the level `info`; the attributes are OpenTelemetry's for generative
+//! AI (`gen_ai.request.model`, `gen_ai.usage.input_tokens`, `error.type` and so on), which bridges such as
+//! `tracing-opentelemetry` pass on, with `otel.name` for the name. What was said is in none of them. A tool that is left
+//! alone after an abort keeps its span, and those around it, open until it returns.
+//!
+//! # Log lines
+//!
 //! The log lines are this crate's. `ureq` underneath writes lines of its own through the `log` crate, URLs at the level
 //! `debug` and bytes at `trace`: leave `ureq` and `ureq_proto` at `info`.
 //!
@@ -142,6 +154,7 @@ mod sub_agent;
 pub mod testing;
 mod thread;
 mod tool;
+mod trace;
 pub mod transcript;
 mod usage;
 

@@ -70,6 +70,7 @@ use crate::{
     provider::{HttpClient, ProviderOptions},
     secret::Secret,
     stream::{AssistantStream, Identity, StreamEvent, StreamFn, StreamRequest, collect},
+    trace,
 };
 
 mod dispatch;
@@ -369,7 +370,7 @@ impl StreamFn for Models {
         signal: &AbortSignal,
     ) -> Result<Box<dyn AssistantStream>> {
         match self.prepare(request, signal) {
-            Ok((stream, request)) => stream.stream(request, signal),
+            Ok((stream, request)) => trace::traced(&*stream, request, signal),
             Err(error) => {
                 let event = match error.kind() {
                     ErrorKind::Aborted => StreamEvent::aborted(),

@@ -39,7 +39,7 @@ pub(super) struct Delivery {
     pub(super) events: Arc<[AgentEvent]>,
     pub(super) range: Range<usize>,
     pub(super) signal: AbortSignal,
-    pub(super) line: Option<Arc<lineage::Lineage>>,
+    pub(super) line: lineage::Line,
     /// Fired when the listener fails, for a run that does not wait for the answer at once.
     pub(super) interrupt: Option<AbortController>,
     /// Of events that are not in the state yet.

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::Span;
+
 use crate::{
     abort::{AbortController, AbortSignal},
     agent_loop::{LoopEnd, LoopResult, SoftStop},
@@ -16,7 +18,7 @@ use crate::{
     message::{AssistantMessage, Message, StopReason},
     thread::{
         Home,
-        lineage::{self, Lineage, Mark},
+        lineage::{self, Line, Mark},
         lock::{Condvar, Mutex},
         timer::{self, Alarm},
     },
@@ -157,9 +159,9 @@ impl RunState {
         state
     }
 
-    /// The line of a run that this thread starts.
-    pub(super) fn line(&self) -> Arc<Lineage> {
-        Lineage::of(&self.mark)
+    /// The line of a run that this thread starts within `span`.
+    pub(super) fn line(&self, span: Span) -> Line {
+        Line::of(&self.mark, span)
     }
 
     pub(super) fn abort(&self) {

@@ -27,7 +27,7 @@ pub(super) struct Job {
     pub(super) start: RunStart,
     pub(super) context: LoopContext,
     pub(super) config: LoopConfig,
-    pub(super) line: Arc<lineage::Lineage>,
+    pub(super) line: lineage::Line,
     /// The budget of the run that this one serves.
     pub(super) above: Option<Arc<Budget>>,
 }
@@ -66,7 +66,7 @@ fn work(jobs: &Receiver<Job>) {
 impl Job {
     fn perform(self) {
         let Job { core, run, start, context, config, line, above } = self;
-        let _entered = lineage::enter(Some(line));
+        let entered = lineage::enter(line);
         let signal = run.signal();
         let course = Course { signal: signal.clone(), stop: run.stop.clone() };
         let mut sink = Sink { core: &core, course, ahead: Vec::new(), posted: None };
@@ -77,6 +77,7 @@ impl Job {
         };
         // What the configuration holds is the host's: it is dropped before the run counts as over.
         let _ = thread::catch(|| drop(config));
+        drop(entered);
         core.end_run(&run, Some(outcome));
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     event::AgentEvent,
     message::{Message, StopReason, ToolCall, ToolResultMessage, now_ms},
-    thread::lineage::{self, Lineage},
+    thread::lineage::{self, Line},
     tool::{
         Budget, CallLimits, ExecutionMode, NestedCall, NestedCalls, Tool, ToolOutcome, ToolPool,
         ToolResult, while_blocked,
@@ -473,12 +473,12 @@ pub(super) struct Nested {
     pub(super) scope: CallScope,
     pub(super) site: CallSite,
     /// Of the run that the calls belong to, whichever thread makes them.
-    pub(super) line: Option<Arc<Lineage>>,
+    pub(super) line: Line,
 }
 
 impl NestedCalls for Nested {
     fn run(&self, nested: &NestedCall<'_>) -> ToolOutcome {
-        let _entered = lineage::enter(self.line.clone());
+        let _entered = lineage::enter(self.line.within_present());
         self.scope.pool.beside(|| self.scope.run_call(&self.site, nested))
     }
 }

@@ -10,10 +10,12 @@ use std::{
 };
 
 use serde_json::{Map, Value};
+use tracing::Span;
 
 use crate::{
     abort::{AbortController, AbortHook, AbortSignal},
     agent_loop::calls::{CallScope, CallSite, Nested, Prepared, failed, millis, not_run},
+    error::ErrorKind,
     message::ToolCall,
     thread::{
         self,
@@ -21,8 +23,10 @@ use crate::{
         lineage, timer,
     },
     tool::{
-        Budget, NestedCalls, Planned, Schedule, ToolContext, ToolOutcome, ToolPool, ToolResult,
+        Budget, NestedCall, NestedCalls, Planned, Schedule, ToolContext, ToolOutcome, ToolPool,
+        ToolResult,
     },
+    trace,
 };
 
 /// How long calls may wait for the threads that are there before it is seen whether they need more.
@@ -280,7 +284,7 @@ impl Job {
             return;
         }
         let open = Arc::new(AtomicBool::new(true));
-        let context = self.context(self.controller.signal(), &open);
+        let mut context = self.context(self.controller.signal(), &open);
         // As late as can be, so that next to nothing comes between this look and the call.
         if context.signal.is_aborted() {
             let _ = self.sender.send(Report::Ended(self.index, not_run()));
@@ -293,16 +297,25 @@ impl Job {
                 self.controller.abort_at(deadline);
             }
         }
+        let span = trace::tool(self.prepared.tool.name(), &self.prepared.call.id);
         let Job { index, prepared, sender, nested, .. } = self;
         let Prepared { tool, arguments, .. } = prepared;
+        if !span.is_disabled() {
+            let (nested, span) = (nested.clone(), span.clone());
+            context.nested = Some(Arc::new(Within { nested, span }));
+        }
         // The text of an error is foreign code too.
         let result = thread::catch(|| {
+            let _entered = span.enter();
             tool.handler().call(arguments, &context).map_err(|error| error.to_string())
         });
         open.store(false, Ordering::Release);
         let outcome = ended(result, began.elapsed());
+        if outcome.is_error {
+            trace::failed(&span, ErrorKind::Tool);
+        }
         // What the host gave is let go before the call counts as over.
-        let _ = thread::catch(|| drop((context, tool, nested)));
+        let _ = thread::catch(|| drop((context, tool, nested, span)));
         let _ = sender.send(Report::Ended(index, outcome));
     }
 
@@ -320,6 +333,18 @@ impl Job {
             nested: Some(self.nested.clone()),
             budget: self.budget.clone(),
         }
+    }
+}
+
+/// The calls of a tool that has a span, whichever thread makes them.
+struct Within {
+    nested: Arc<dyn NestedCalls>,
+    span: Span,
+}
+
+impl NestedCalls for Within {
+    fn run(&self, call: &NestedCall<'_>) -> ToolOutcome {
+        self.span.in_scope(|| self.nested.run(call))
     }
 }
 

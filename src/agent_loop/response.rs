@@ -2,6 +2,8 @@
 
 use std::{iter, sync::Arc};
 
+use tracing::Span;
+
 use crate::{
     abort::AbortController,
     agent_loop::{calls::Prepared, config::RunContext, guard, turns::Run},
@@ -10,7 +12,7 @@ use crate::{
     message::Message,
     model::ThinkingLevel,
     stream::{AssistantStream, LiveMessage, StreamEvent, StreamRequest, Transcript},
-    thread,
+    thread, trace,
 };
 
 /// How many updates go to the listeners as one batch at most, so that a burst cannot hold back what they do.
@@ -43,7 +45,9 @@ impl Run<'_> {
         let live = LiveMessage::of(&self.config.model);
         let mut started = false;
         let mut tail = Vec::new();
+        let span = request.as_ref().map_or_else(Span::none, trace::chat);
         if let Some(request) = request {
+            let _entered = span.enter();
             let (stream, signal) = (self.config.stream.clone(), self.signal);
             // A signal of the request's own: a listener that fails ends the wait for the server too.
             let interrupt = AbortController::child_of(signal);
@@ -56,10 +60,14 @@ impl Run<'_> {
                 Ok(mut stream) => {
                     let mut reading =
                         Reading { live: &live, interrupt: &interrupt, batch: Vec::new() };
-                    self.read(&mut *stream, &mut reading, &mut started)?;
+                    let read = self.read(&mut *stream, &mut reading, &mut started);
+                    read.inspect_err(|error| trace::failed(&span, error.kind()))?;
                     tail = reading.batch;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    trace::failed(&span, error.kind());
+                    return Err(error);
+                }
             }
         }
         if self.signal.is_aborted() {
@@ -69,6 +77,10 @@ impl Run<'_> {
         live.close_unfinished();
         let level = self.config.thinking_level;
         let message = live.finish(|message| message.thinking_level = Some(level));
+        if let Some(message) = message.as_assistant() {
+            trace::answered(&span, message);
+        }
+        drop(span);
         if !started {
             self.post(AgentEvent::MessageStart { message: message.clone() })?;
         }

@@ -45,7 +45,7 @@ struct Hand {
     shared: Arc<Shared>,
     letters: Sender<Letter>,
     signal: AbortSignal,
-    line: Option<Arc<lineage::Lineage>>,
+    line: lineage::Line,
     /// Calls that wait or run.
     open: AtomicUsize,
 }

@@ -41,6 +41,8 @@ mod schema;
 mod scripted;
 mod secrets;
 mod server;
+mod spans;
 mod sse;
 mod sub_agents;
+mod subscriber;
 mod tidy;

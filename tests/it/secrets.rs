@@ -1,16 +1,10 @@
 //! A key never shows: not in an error, a message, a log line or the `Debug` of anything, whatever fails.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::OnceLock,
-};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+
+use crate::subscriber;
 
 mod debug;
 mod failures;
@@ -40,7 +34,7 @@ fn log() -> &'static Mutex<Vec<String>> {
     static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
-        tracing::subscriber::set_global_default(Everything).expect("no other subscriber");
+        subscriber::install();
         log::set_logger(&Everything).expect("no other logger");
         log::set_max_level(log::LevelFilter::Info);
     });
@@ -50,7 +44,7 @@ fn log() -> &'static Mutex<Vec<String>> {
 /// Lines that a test wrote to see whether they arrive.
 static PROBES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-fn keep(line: &str) {
+pub(crate) fn keep(line: &str) {
     if line.contains(TRACE) {
         log().lock().push(line.to_owned());
     }
@@ -59,49 +53,8 @@ fn keep(line: &str) {
     }
 }
 
-/// Takes every event and span of `tracing` and every line of `log`.
+/// Takes every line of `log`; what `tracing` has is taken by the subscriber of all tests.
 struct Everything;
-
-/// The fields of an event or span as text.
-#[derive(Default)]
-struct Fields(String);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, "{}={value:?} ", field.name());
-    }
-}
-
-impl Subscriber for Everything {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        let mut fields = Fields::default();
-        span.record(&mut fields);
-        keep(&format!("{}: {}", span.metadata().name(), fields.0));
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        let mut fields = Fields::default();
-        values.record(&mut fields);
-        keep(&fields.0);
-    }
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        keep(&format!("{}: {}", event.metadata().target(), fields.0));
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
 
 impl log::Log for Everything {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("render", 2),
     ("stream", 2),
     ("tool", 2),
+    ("trace", 2),
     ("http", 3),
     ("mcp", 3),
     ("mcp/servers", 6),

@@ -1,6 +1,6 @@
 //! Requests that fail in every way, on servers that repeat the key.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use steerage::{
