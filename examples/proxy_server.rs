@@ -8,7 +8,7 @@
 //! behind something that speaks TLS, and give each user a token of their own before you give it to others: here all who know
 //! the one token share one account at the vendors.
 
-use std::{env, process::ExitCode, sync::Arc};
+use std::{env, process::ExitCode, sync::Arc, time::Duration};
 
 use steerage::{AbortSignal, Builtin, Error, ErrorKind, Models, Secret, models::Provider};
 
@@ -46,6 +46,7 @@ fn serve() -> Result<(), Error> {
         token: Secret::new(token),
         model: Box::new(move |provider, id| known.get(provider, id)),
         stream: Arc::new(models),
+        keep_alive: Duration::from_secs(15),
     };
     let server = Server::start(("127.0.0.1", port), setup)
         .map_err(|error| configuration(format!("port {port} cannot be listened on: {error}")))?;

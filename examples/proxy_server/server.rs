@@ -1,10 +1,10 @@
 //! The server: one thread that accepts, one for each request, and one that watches whether the client is still there.
 
 use std::{
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     pub(crate) model: ModelSource,
     /// Asks the vendors.
     pub(crate) stream: Arc<dyn StreamFn>,
+    /// How long a client hears nothing before it is told that the server is still there: a model may think for minutes.
+    pub(crate) keep_alive: Duration,
 }
 
 pub(crate) type ModelSource = Box<dyn Fn(&str, &str) -> Result<Arc<Model>, Error> + Send + Sync>;
@@ -152,27 +154,41 @@ impl Client<'_> {
     fn answer(&self, asked: ProxyRequest, model: Arc<Model>) -> io::Result<()> {
         let present = AbortController::child_of(self.signal);
         let signal = present.signal();
-        self.socket.set_read_timeout(None)?;
+        let body = Body { socket: &self.socket, unsent: Mutex::default() };
+        self.socket.set_read_timeout(Some(self.setup.keep_alive))?;
         thread::scope(|scope| {
-            let watch = move || {
-                // The client has nothing more to say: its connection ends when it is gone, or when the answer is complete.
-                let _ = (&self.socket).read(&mut [0]);
+            let watch = || {
+                self.watch(&body);
                 present.abort();
             };
             thread::Builder::new().name("proxy-watch".to_owned()).spawn_scoped(scope, watch)?;
-            let mut writer = BufWriter::new(&self.socket);
+            let mut writer = &body;
             let result = write!(
                 writer,
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
             )
+            .and_then(|()| writer.flush())
             .and_then(|()| {
                 let request = asked.with_model(model);
                 proxy::serve(&*self.setup.stream, request, &signal, &mut writer)
-            })
-            .and_then(|()| writer.flush());
+            });
             let _ = self.socket.shutdown(Shutdown::Both);
             result
         })
+    }
+
+    /// Returns when the connection has ended, and keeps it alive until then. The client has nothing more to say.
+    fn watch(&self, body: &Body<'_>) {
+        loop {
+            match (&self.socket).read(&mut [0]) {
+                Err(error) if is_timeout(&error) => {
+                    if body.keep_alive().is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Whether the token is the right one, in a time that does not tell how much of it is.
@@ -190,6 +206,44 @@ impl Client<'_> {
             &self.socket,
             "HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
         )
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// The body of an answer, which is sent in whole events.
+struct Body<'a> {
+    socket: &'a TcpStream,
+    unsent: Mutex<Vec<u8>>,
+}
+
+impl Body<'_> {
+    fn unsent(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a comment, which every reader of events skips, unless events are on their way.
+    fn keep_alive(&self) -> io::Result<()> {
+        let unsent = self.unsent();
+        let mut socket = self.socket;
+        if unsent.is_empty() { socket.write_all(b": still here\n\n") } else { Ok(()) }
+    }
+}
+
+impl Write for &Body<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unsent().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut unsent = self.unsent();
+        let mut socket = self.socket;
+        socket.write_all(&unsent)?;
+        unsent.clear();
+        Ok(())
     }
 }
 

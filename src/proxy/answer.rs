@@ -17,7 +17,8 @@ use crate::{
 /// The head of the answer (status 200, `content-type: text/event-stream`) has been written by the caller. Whatever goes
 /// wrong with the model is an event of the answer. An error means that the client is gone, or that `signal` has fired; the
 /// request to the vendor is cancelled then. While the vendor is silent nothing is written: have something watch the client's
-/// connection that fires `signal` when it ends, as `examples/proxy_server` does.
+/// connection that fires `signal` when it ends, and sends a comment (`: …` and an empty line) now and then, since a client
+/// gives up on a connection that is silent for two minutes. `examples/proxy_server` does both.
 ///
 /// # Examples
 ///

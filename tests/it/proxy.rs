@@ -48,6 +48,7 @@ fn serve(stream: impl StreamFn + 'static, model: impl Into<Arc<Model>>) -> Serve
             _ => Err(Error::new(ErrorKind::Configuration, format!("there is no `{id}` here"))),
         }),
         stream: Arc::new(stream),
+        keep_alive: Duration::from_millis(5),
     };
     Server::start(("127.0.0.1", 0), setup).unwrap()
 }

@@ -1,6 +1,11 @@
 //! Either side may be gone at any time.
 
-use std::{sync::Arc, thread};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    sync::Arc,
+    thread,
+};
 
 use steerage::{
     AbortController, AbortSignal, Error, ErrorKind, LiveMessage, StreamEvent, StreamFn,
@@ -11,7 +16,7 @@ use steerage::{
     testing::server::{End, Gate, Response, Server as Vendor},
 };
 
-use super::{LIMIT, client, described, hi, serve, server::Server};
+use super::{LIMIT, TOKEN, asking_for, client, described, hi, post, serve, server::Server};
 
 /// A vendor that says a piece, then what `rest` holds, then nothing.
 fn vendor(rest: Option<(&Gate, &str)>) -> Vendor {
@@ -138,4 +143,25 @@ fn an_abort_on_the_side_of_the_server_is_not_told() {
     let result = proxy::serve(&stream, hi(), &controller.signal(), &mut body);
     assert!(result.is_err());
     assert_eq!(String::from_utf8(body).unwrap(), "data: {\"type\":\"start\"}\n\n");
+}
+
+/// A client that hears nothing for two minutes gives up, and a model may think for longer, before its first word too.
+#[test]
+fn a_silent_vendor_is_no_silent_server() {
+    let gate = Gate::new();
+    let mute = Vendor::start([Response::hang()]).unwrap();
+    let slow = vendor(Some((&gate, "tial")));
+    let mut lines = [mute, slow].map(|vendor| {
+        let server = proxy_of(&vendor);
+        let mut socket = TcpStream::connect(server.address()).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        socket.write_all(post(TOKEN, &asking_for("small")).as_bytes()).unwrap();
+        let mut lines = BufReader::new(socket).lines().map(Result::unwrap);
+        let comments = lines.by_ref().filter(|line| line.starts_with(':'));
+        assert_eq!(comments.take(3).count(), 3);
+        (lines, server, vendor)
+    });
+    gate.open();
+    let said = lines[1].0.find(|line| line.contains("tial")).unwrap();
+    assert_eq!(said, r#"data: {"type":"text_delta","contentIndex":0,"delta":"tial"}"#);
 }
