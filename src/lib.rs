@@ -89,8 +89,8 @@
 //!
 //! Each run is a span of [`tracing`](https://docs.rs/tracing) named `invoke_agent`; in it are `chat` for each request and
 //! `execute_tool` for each tool at work, and in that what the tool asks of other tools and agents, on whatever threads.
-//! A run belongs to the span of the thread that starts it, a listener to what it is told of. [`Models`] has a `chat` span for
-//! a request that no run makes. The target is `steerage`, the level `info`; the attributes are OpenTelemetry's for generative
+//! A run belongs to the span of the thread that starts it, a listener to what it is told of. A
+//! request that no run makes has its `chat` span from [`Models`] or its provider. The target is `steerage`, the level `info`; the attributes are OpenTelemetry's for generative
 //! AI (`gen_ai.request.model`, `gen_ai.usage.input_tokens`, `error.type` and so on), which bridges such as
 //! `tracing-opentelemetry` pass on, with `otel.name` for the name. What was said is in none of them. A tool that is left
 //! alone after an abort keeps its span, and those around it, open until it returns.

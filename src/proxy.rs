@@ -32,7 +32,7 @@ use crate::{
     },
     secret::{Secret, without_query},
     stream::{AssistantStream, StreamFn, StreamRequest},
-    thread,
+    thread, trace,
 };
 
 mod answer;
@@ -126,7 +126,7 @@ impl StreamFn for StreamProxy {
             ..(*request.model).clone()
         };
         let stream = ProviderStream::new(call, decoder, &request, &self.options, signal);
-        Ok(Box::new(stream.told_as(server)))
+        Ok(trace::attend(&request, stream.told_as(server)))
     }
 }
 

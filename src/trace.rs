@@ -22,7 +22,7 @@ use crate::{
 mod asking;
 
 #[cfg(feature = "providers")]
-pub(crate) use crate::trace::asking::traced;
+pub(crate) use crate::trace::asking::{attend, traced};
 
 const TARGET: &str = "steerage";
 const CHAT: &str = "chat";

@@ -40,6 +40,7 @@ use crate::{
     },
     secret::Secret,
     stream::{AssistantStream, ResponseInfo, StreamEvent, StreamFn, StreamRequest},
+    trace,
 };
 
 mod cache;
@@ -115,7 +116,10 @@ impl StreamFn for AnthropicMessages {
             notes: Vec::new(),
         };
         let call = prepared.map(|it| it.call);
-        Ok(Box::new(ProviderStream::new(call, exchange, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, exchange, &request, &self.options, signal),
+        ))
     }
 }
 

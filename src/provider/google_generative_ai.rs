@@ -26,6 +26,7 @@ use crate::{
         headers::endpoint,
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 /// Tokens to think with, for models that take a budget.
@@ -87,7 +88,10 @@ impl StreamFn for GoogleGenerativeAi {
         let url = endpoint(&request.model.base_url, &path);
         let call = request::build(&request, &self.options, url, &BUDGETS);
         let decoder = Decoder::new(request.model.clone(), now_ms());
-        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, decoder, &request, &self.options, signal),
+        ))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     },
     secret::Secret,
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 /// The endpoint that takes keys.
@@ -89,7 +90,10 @@ impl StreamFn for GoogleVertex {
         let call = check_key(&request, &self.options)
             .and_then(|()| request::build(&request, &self.options, url(&request.model), &BUDGETS));
         let decoder = Decoder::new(request.model.clone(), now_ms());
-        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, decoder, &request, &self.options, signal),
+        ))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{
         mistral::response::Decoder,
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 mod messages;
@@ -80,7 +81,10 @@ impl StreamFn for MistralConversations {
     ) -> Result<Box<dyn AssistantStream>, Error> {
         let call = request::build(&request, &self.options);
         let decoder = Decoder::new(request.model.clone());
-        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, decoder, &request, &self.options, signal),
+        ))
     }
 }
 

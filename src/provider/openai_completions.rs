@@ -54,6 +54,7 @@ use crate::{
         openai_completions::{compat::Compat, response::Decoder},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 mod compat;
@@ -110,7 +111,10 @@ impl StreamFn for OpenAiCompletions {
         let seed = format!("call_{:x}", now_ms());
         let model = request.model.clone();
         let decoder = Decoder::new(model, compat.supports_finish_reason, grammar_tools, seed);
-        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, decoder, &request, &self.options, signal),
+        ))
     }
 }
 

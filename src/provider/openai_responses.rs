@@ -39,6 +39,7 @@ use crate::{
         openai_responses::{compat::Compat, request::Site, response::Decoder},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 pub(super) mod compat;
@@ -112,7 +113,7 @@ pub(super) fn start(
         Err(error) => (Err(error), GrammarTools::default()),
     };
     let decoder = Decoder::new(request, compat, grammar_tools, now_ms());
-    Box::new(ProviderStream::new(call, decoder, request, provider, signal))
+    trace::attend(request, ProviderStream::new(call, decoder, request, provider, signal))
 }
 
 /// The decoder of the response to a request that is never sent.

@@ -23,6 +23,7 @@ use crate::{
         pi_messages::response::{Decoder, Dialect},
     },
     stream::{AssistantStream, StreamFn, StreamRequest},
+    trace,
 };
 
 pub(crate) mod request;
@@ -73,7 +74,10 @@ impl StreamFn for PiMessages {
     ) -> Result<Box<dyn AssistantStream>, Error> {
         let call = request::build(&request, &self.options);
         let decoder = Decoder::new(now_ms(), Dialect::Gateway);
-        Ok(Box::new(ProviderStream::new(call, decoder, &request, &self.options, signal)))
+        Ok(trace::attend(
+            &request,
+            ProviderStream::new(call, decoder, &request, &self.options, signal),
+        ))
     }
 }
 

@@ -16,15 +16,7 @@ pub(crate) fn traced(
     request: StreamRequest,
     signal: &AbortSignal,
 ) -> Result<Box<dyn AssistantStream>, Error> {
-    let is_within =
-        |metadata: &Metadata<'_>| metadata.name() == CHAT && metadata.target() == TARGET;
-    if Span::current().metadata().is_some_and(is_within) {
-        return stream.stream(request, signal);
-    }
-    let span = chat(&request);
-    if span.is_disabled() {
-        return stream.stream(request, signal);
-    }
+    let Some(span) = own(&request) else { return stream.stream(request, signal) };
     match span.in_scope(|| stream.stream(request, signal)) {
         Ok(stream) => Ok(Box::new(Traced { stream, span })),
         Err(error) => {
@@ -32,6 +24,26 @@ pub(crate) fn traced(
             Err(error)
         }
     }
+}
+
+/// The same for a stream that has asked nothing yet.
+pub(crate) fn attend(
+    request: &StreamRequest,
+    stream: impl AssistantStream + 'static,
+) -> Box<dyn AssistantStream> {
+    match own(request) {
+        Some(span) => Box::new(Traced { stream: Box::new(stream), span }),
+        None => Box::new(stream),
+    }
+}
+
+/// The span that a request needs, where somebody listens and nobody has made one.
+fn own(request: &StreamRequest) -> Option<Span> {
+    let is_chat = |metadata: &Metadata<'_>| metadata.name() == CHAT && metadata.target() == TARGET;
+    if Span::current().metadata().is_some_and(is_chat) {
+        return None;
+    }
+    Some(chat(request)).filter(|span| !span.is_disabled())
 }
 
 /// A stream whose request has a span.

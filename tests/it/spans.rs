@@ -11,12 +11,20 @@ use steerage::{
     agent_tool,
     message::StopReason,
     models::Provider,
+    provider::ProviderOptions,
+    proxy::stream_proxy,
     stream::{AssistantStream, collect},
-    testing::{Answer, Scripted},
+    testing::{
+        Answer, Scripted,
+        server::{Response, Server},
+    },
 };
 use tracing::{Span, info_span};
 
-use crate::subscriber::{self, Kept};
+use crate::{
+    apis,
+    subscriber::{self, Kept},
+};
 
 /// What is said; it is in no span.
 const SAID: &str = "word-for-word";
@@ -348,6 +356,47 @@ fn a_request_without_a_run_is_a_span_too() {
         chat "small" "rateLimited"
     "#]],
     );
+}
+
+#[test]
+fn each_provider_has_the_span_of_its_requests() {
+    for api in apis::ALL.into_iter().chain(["proxy"]) {
+        let answer = Response::events([apis::hi(if api == "proxy" { "pi-messages" } else { api })]);
+        let server = Server::start([answer.clone(), answer, Response::json(429, "{}")]).unwrap();
+        let model = json!({"id": "m", "api": api, "provider": "p", "baseUrl": server.url()});
+        let model: Model = serde_json::from_value(model).unwrap();
+        let mut request = StreamRequest::new(model.clone(), [Message::user(SAID)]);
+        request.options.api_key = Some("sk-of-nobody".into());
+        request.options.max_retries = Some(0);
+        let stream: Arc<dyn StreamFn> = match api {
+            "proxy" => stream_proxy(server.url(), "token").into(),
+            _ => apis::stream_fn(api, ProviderOptions::default()),
+        };
+        let ask = |stream: &dyn StreamFn| {
+            let mut stream = stream.stream(request.clone(), &AbortSignal::never()).unwrap();
+            _ = collect(&model, &mut *stream);
+        };
+        let models = Models::new();
+        models.set_api(api, stream.clone());
+        check(
+            || ask(&*stream),
+            expect![[r#"
+            chat "m"
+        "#]],
+        );
+        check(
+            || ask(&models),
+            expect![[r#"
+            chat "m"
+        "#]],
+        );
+        check(
+            || ask(&*stream),
+            expect![[r#"
+            chat "m" "rateLimited"
+        "#]],
+        );
+    }
 }
 
 #[test]
