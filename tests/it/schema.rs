@@ -11,6 +11,7 @@ mod loose;
 mod refusal;
 #[cfg(feature = "validate")]
 mod suite;
+mod table;
 
 #[track_caller]
 fn schema(json: Value) -> Schema {
