@@ -206,18 +206,45 @@ fn parameters(mut schema: Value) -> (Value, bool) {
     if schema.get("type").and_then(Value::as_str) == Some("object") {
         return (schema, false);
     }
-    // References lead to the root.
+    // References lead to the root, which is another one now.
     let definitions = schema.as_object_mut().and_then(|fields| fields.shift_remove("$defs"));
+    let mut definitions = definitions.unwrap_or_else(|| json!({}));
+    let is_recursive = lead_elsewhere(&mut schema) | lead_elsewhere(&mut definitions);
+    if is_recursive {
+        definitions[FIELD] = schema;
+        schema = json!({"$ref": format!("#/$defs/{FIELD}")});
+    }
     let mut wrapped = json!({
         "type": "object",
         "properties": {FIELD: schema},
         "required": [FIELD],
         "additionalProperties": false,
     });
-    if let Some(definitions) = definitions {
+    if definitions.as_object().is_some_and(|it| !it.is_empty()) {
         wrapped["$defs"] = definitions;
     }
     (wrapped, true)
+}
+
+/// Makes references to the root lead to the definition of the answer; tells whether there are any.
+fn lead_elsewhere(schema: &mut Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            let mut found = false;
+            for (key, value) in fields {
+                if key == "$ref" && *value == "#" {
+                    *value = format!("#/$defs/{FIELD}").into();
+                    found = true;
+                }
+                found |= lead_elsewhere(value);
+            }
+            found
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |found, item| lead_elsewhere(item) | found)
+        }
+        _ => false,
+    }
 }
 
 fn read<T: DeserializeOwned>(mut answer: Value, is_wrapped: bool) -> Result<T, String> {

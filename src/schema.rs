@@ -30,9 +30,11 @@ mod check;
 mod check;
 mod coerce;
 mod convert;
+mod declared;
 mod derive;
 mod explain;
 mod kind;
+mod parts;
 mod plan;
 mod prepare;
 mod reference;
@@ -45,6 +47,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
+pub(crate) use crate::schema::declared::declared;
 pub use crate::schema::{
     builder::{
         Builder, array, boolean, integer, lit, map, null, nullable, number, object, one_of, string,
@@ -80,7 +83,7 @@ const STEPS_PER_VALUE: usize = 16;
 /// Any JSON Schema is taken, also the loose ones of the real world: drafts 4 to 2020-12, keywords with a value of the
 /// wrong type (ignored), references that lead nowhere (nothing matches there). Nothing is ever fetched: references
 /// lead to places of the schema itself, to the documents of [`SchemaOptions`] and to the meta-schema of 2020-12. The
-/// model gets the schema as given.
+/// model gets the schema as given, unless vendors would refuse a tool with it: see [`Tool::declaration`](crate::Tool::declaration).
 ///
 /// ```
 /// use serde_json::json;

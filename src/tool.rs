@@ -100,6 +100,8 @@ struct Inner {
     handler: Arc<dyn ToolHandler>,
     /// Prepared at the first use and kept; an unusable schema is an error when the tool is given to an agent.
     schema: OnceLock<Result<Schema, String>>,
+    /// What the model is told of the parameters, made at the first use.
+    declared: OnceLock<Value>,
 }
 
 /// Whether the calls of one batch run at the same time.
@@ -250,6 +252,7 @@ impl Tool {
                 prepare_arguments: None,
                 handler,
                 schema: OnceLock::new(),
+                declared: OnceLock::new(),
             }),
         }
     }
@@ -391,13 +394,40 @@ impl Tool {
     }
 
     /// What a model is told of it.
+    ///
+    /// Vendors refuse a request over one schema they do not take, so a root that is a union, a reference or no object in
+    /// so many words is written as one object that asks for no more; references lead to `$defs` and stand alone; arrays that
+    /// do not say what they hold may hold anything; and formats of numbers are left out. The arguments are checked by the schema as it was given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use steerage::Tool;
+    ///
+    /// let parameters = json!({"oneOf": [
+    ///     {"type": "object", "properties": {"do": {"const": "open"}, "path": {"type": "string"}}, "required": ["do", "path"]},
+    ///     {"type": "object", "properties": {"do": {"const": "quit"}}, "required": ["do"]},
+    /// ]});
+    /// let tool = Tool::with_schema("editor", "Works an editor", parameters, |_, _| Ok("done"));
+    /// assert_eq!(tool.declaration().parameters, json!({
+    ///     "type": "object",
+    ///     "properties": {"do": {"type": "string", "enum": ["open", "quit"]}, "path": {"type": "string"}},
+    ///     "required": ["do"],
+    /// }));
+    /// ```
     pub fn declaration(&self) -> ToolDeclaration {
         ToolDeclaration {
             name: self.inner.name.clone(),
             description: self.inner.description.clone(),
-            parameters: self.inner.parameters.clone(),
+            parameters: self.declared().clone(),
             constrained_sampling: self.inner.constrained_sampling.clone(),
         }
+    }
+
+    /// The parameters in the form that every vendor takes.
+    fn declared(&self) -> &Value {
+        self.inner.declared.get_or_init(|| schema::declared(&self.inner.parameters))
     }
 
     /// Whether the model has been told just this of it.
@@ -405,7 +435,7 @@ impl Tool {
         self.inner.name == declaration.name
             && self.inner.description == declaration.description
             && self.inner.constrained_sampling == declaration.constrained_sampling
-            && self.inner.parameters == declaration.parameters
+            && *self.declared() == declaration.parameters
     }
 
     /// Says what is wrong with the schema of its arguments. One that was made from a type is prepared at the first call:

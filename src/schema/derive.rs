@@ -3,25 +3,7 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-/// The keywords that hold one schema, a list of schemas or named schemas.
-const PARTS: [&str; 16] = [
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "propertyNames",
-    "items",
-    "prefixItems",
-    "contains",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "$defs",
-    "dependentSchemas",
-];
+use crate::schema::parts;
 
 /// The JSON Schema of a type, in the form that vendors of models take.
 ///
@@ -59,24 +41,16 @@ pub fn for_type<T: JsonSchema>() -> Value {
 }
 
 /// Writes `true` as `{}`, which means the same and is refused by no vendor.
-fn spell_out(schema: &mut Value) {
+pub(super) fn spell_out(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = Value::Object(Map::new()),
-        Value::Object(keywords) => {
-            let parts = keywords.iter_mut().filter(|(key, _)| PARTS.contains(&key.as_str()));
-            for (key, part) in parts {
-                match (key.as_str(), part) {
-                    (
-                        "properties" | "patternProperties" | "$defs" | "dependentSchemas",
-                        Value::Object(named),
-                    ) => named.values_mut().for_each(spell_out),
-                    (_, Value::Array(listed)) => listed.iter_mut().for_each(spell_out),
-                    // A closed or an open object is written with a boolean everywhere.
-                    ("additionalProperties", Value::Bool(_)) => (),
-                    (_, part) => spell_out(part),
-                }
+        Value::Object(keywords) => parts::for_each(keywords, |key, part| {
+            // A closed or an open object is written with a boolean everywhere.
+            let is_flag = key.ends_with("Properties") && part.is_boolean();
+            if key == "patternProperties" || !is_flag {
+                spell_out(part);
             }
-        }
+        }),
         _ => (),
     }
 }

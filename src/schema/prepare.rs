@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::{
     SchemaOptions, check,
+    coerce::Size,
     kind::Type,
     reference::{Base, References, Scope},
 };
@@ -43,10 +44,10 @@ const SCHEMAS: [&str; 9] = [
 
 /// Prepares a schema; the error says where and why it cannot be used.
 pub(super) fn prepare(schema: &Value, options: &SchemaOptions) -> Result<Value, String> {
-    if !is_shallow(schema, MAX_DEPTH) {
+    if !is_shallow(schema) {
         return Err(format!("#: nested more than {MAX_DEPTH} levels deep"));
     }
-    let deep = options.documents.iter().find(|(_, document)| !is_shallow(document, MAX_DEPTH));
+    let deep = options.documents.iter().find(|(_, document)| !is_shallow(document));
     if let Some((uri, _)) = deep {
         return Err(format!("{uri}: nested more than {MAX_DEPTH} levels deep"));
     }
@@ -72,16 +73,9 @@ pub(super) fn prepare(schema: &Value, options: &SchemaOptions) -> Result<Value, 
     Ok(prepared)
 }
 
-fn is_shallow(value: &Value, depth_left: usize) -> bool {
-    match value {
-        Value::Array(items) => {
-            depth_left > 0 && items.iter().all(|item| is_shallow(item, depth_left - 1))
-        }
-        Value::Object(fields) => {
-            depth_left > 0 && fields.values().all(|value| is_shallow(value, depth_left - 1))
-        }
-        _ => true,
-    }
+/// Whether the JSON of a schema nests no deeper than it may.
+pub(super) fn is_shallow(schema: &Value) -> bool {
+    Size::of(schema, MAX_DEPTH).is_some()
 }
 
 struct Preparation<'a> {

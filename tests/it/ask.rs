@@ -168,6 +168,30 @@ fn types_that_contain_themselves_are_answers() {
     assert_eq!(given.unwrap(), [expected]);
 }
 
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+enum Sum {
+    Number(f64),
+    Add(Vec<Sum>),
+    Negative(Box<Sum>),
+}
+
+#[test]
+fn alternatives_that_contain_themselves_are_answers() {
+    let sum = json!({"Add": [{"Number": 1.5}, {"Negative": {"Add": []}}]});
+    let expected =
+        || Sum::Add(vec![Sum::Number(1.5), Sum::Negative(Box::new(Sum::Add(Vec::new())))]);
+    let (given, ..) = asked::<Sum>(vec![answer(json!({"answer": sum}))]);
+    assert_eq!(given.unwrap(), expected());
+    let (given, ..) = asked::<Vec<Sum>>(vec![answer(json!({"answer": [sum]}))]);
+    assert_eq!(given.unwrap(), [expected()]);
+    let (given, ..) = asked::<Option<Box<Sum>>>(vec![answer(json!({"answer": sum}))]);
+    assert_eq!(given.unwrap(), Some(Box::new(expected())));
+    // What is inside is checked as what it is inside of.
+    let wrong = json!({"answer": {"Add": [{"answer": {"Add": []}}]}});
+    let (given, model, _) = asked::<Sum>(vec![answer(wrong), answer(json!({"answer": sum}))]);
+    assert_eq!((given.unwrap(), model.request_count()), (expected(), 2));
+}
+
 #[test]
 fn tries_are_counted() {
     let wrong = || answer(json!({"name": "Oslo"}));

@@ -14,6 +14,7 @@ use steerage::{
 };
 
 mod aborts;
+mod accepted;
 mod anthropic;
 mod cases;
 mod chat_completions;

@@ -12,6 +12,7 @@ mod refusal;
 #[cfg(feature = "validate")]
 mod suite;
 mod table;
+mod told;
 
 #[track_caller]
 fn schema(json: Value) -> Schema {

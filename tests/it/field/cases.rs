@@ -178,7 +178,7 @@ const CASES: &[(&str, Shown)] = &[
     ("J2", Test("schema::arguments_reach_the_tool_in_the_form_its_schema_asks_for")),
     ("J3", Test("schema::a_derived_schema_goes_out_whole_and_takes_what_it_describes")),
     ("J5", Test("schema::a_schema_that_asks_for_nothing_checks_nothing")),
-    ("J6", No("no provider of this crate takes a schema for its response")),
+    ("J6", Test("schema::the_schema_of_an_answer_keeps_the_rules_of_tools")),
     ("K1", Test("mcp::stdio::what_the_server_started_goes_with_it")),
     ("K3", Test("mcp::stdio::all_open_calls_fail_when_the_server_dies")),
     ("K4", Test("mcp::stdio::a_dropped_client_ends_a_server_that_does_not_want_to")),

@@ -118,3 +118,57 @@ fn a_tool_whose_schema_cannot_be_used_is_refused_before_any_request() {
     assert!(error.message().contains("`bad`"), "{error}");
     assert_eq!(stage.run("go").text, "hello");
 }
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Finding {
+    Good { score: u8 },
+    Bad { why: String, worse: Option<Box<Finding>> },
+}
+
+/// Asks for a `T` and gives `answer`; returns what was read and the schema that went out for it.
+#[track_caller]
+fn asked<T>(answer: Value) -> (T, Value)
+where
+    T: serde::de::DeserializeOwned + JsonSchema + 'static,
+{
+    let stage = Stage::new([Answer::new().tool_call("answer", answer)], vec![]);
+    let read = stage.agent.ask("What is it?").unwrap();
+    let requests = stage.model.requests();
+    let messages = requests[0].transcript.messages().iter().map(|message| &**message);
+    (read, steerage::transcript::current_tools(messages)[0].parameters.clone())
+}
+
+/// J6: an answer as data goes out as the arguments of a tool, so the rules of tools hold for it and no others: an object
+/// at the root, whatever is asked for.
+#[test]
+fn the_schema_of_an_answer_keeps_the_rules_of_tools() {
+    #[track_caller]
+    fn check<T>(answer: Value, expected: T)
+    where
+        T: serde::de::DeserializeOwned + JsonSchema + PartialEq + std::fmt::Debug + 'static,
+    {
+        let (read, schema) = asked::<T>(answer);
+        assert_eq!(read, expected);
+        assert_eq!(schema["type"], "object", "{schema}");
+        assert!(schema["properties"].is_object(), "{schema}");
+        for combination in ["$ref", "anyOf", "oneOf", "allOf", "enum"] {
+            assert!(schema.get(combination).is_none(), "{schema}");
+        }
+        let text = schema.to_string();
+        for (place, _) in text.match_indices("\"$ref\":\"#") {
+            let path = text[place + 9..].split('"').next().unwrap();
+            assert!(schema.pointer(path).is_some(), "{path} leads nowhere: {text}");
+        }
+    }
+    check(json!({"answer": "yes"}), "yes".to_owned());
+    check(json!({"answer": [1, "2"]}), vec![1, 2]);
+    check(json!({"answer": null}), None::<bool>);
+    check(json!({"answer": {"a": 1}}), Some(json!({"a": 1})));
+    check(json!({"answer": {"kind": "good", "score": "7"}}), Finding::Good { score: 7 });
+    let good = Some(Box::new(Finding::Good { score: 7 }));
+    check(
+        json!({"answer": {"kind": "bad", "why": "late", "worse": {"kind": "good", "score": 7}}}),
+        Finding::Bad { why: "late".to_owned(), worse: good },
+    );
+}
