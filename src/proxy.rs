@@ -9,14 +9,15 @@
 //! A request is `POST {url}/api/stream` with `authorization: Bearer {token}` and the body `{model, context, options}`: the
 //! whole model; `{messages}`, among which prompt and tools are system messages; and of the options those that are set:
 //! `temperature`, `samplingParams`, `maxTokens`, `reasoning`, `cacheRetention`, `sessionId`, `disableContinuation`,
-//! `headers`, `metadata`, `transport`, `thinkingBudgets`, `maxRetryDelayMs`, `toolChoice`. A key is never sent.
+//! `headers`, `metadata`, `transport`, `thinkingBudgets`, `maxRetryDelayMs`, `toolChoice`. A key is never
+//! sent, nor a header whose name sounds like one (`auth`, `key`, `token`, `secret`, `cookie`, `password`).
 //!
 //! The answer consists of lines `data: {…}`, each an event, without the message so far: `start`; `text_start`,
 //! `text_delta`, `text_end {contentSignature?}`; the same of `thinking`; `toolcall_start {id, toolName}`, `toolcall_delta`,
 //! `toolcall_end {toolCall}`; and at last `done {reason, usage, providerThinkingLevel?}` or `error {reason, errorMessage,
-//! usage}`. This library's own servers add what they know beyond that (`content` where it differs from the deltas,
-//! `initial`, `signature` of a block that has ended, `responseId`, `responseModel`, `rawStopReason`, `diagnostics`, and `failure`, an error for programs), which
-//! others skip. A refusal has a status of its own and the reason as JSON: `{"error": "…"}`.
+//! usage}`. This library's own servers add what they know beyond that, which others skip: `content` where it differs from
+//! the deltas, `initial`, `signature` of a block that has ended, `responseId`, `responseModel`, `rawStopReason`,
+//! `diagnostics`, and `failure`, an error for programs. A refusal has a status of its own and the reason as JSON: `{"error": "…"}`.
 
 use std::{fmt, sync::Arc};
 

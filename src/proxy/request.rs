@@ -89,7 +89,7 @@ fn body(request: &StreamRequest) -> Result<Vec<u8>, Error> {
 
 impl Options {
     fn of(options: &StreamOptions) -> Options {
-        let headers = options.headers.iter();
+        let headers = options.headers.iter().filter(|(name, _)| !sounds_secret(name));
         let headers: Map<String, Value> =
             headers.map(|(name, value)| (name.clone(), json!(value))).collect();
         Options {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steerage::{
-    StreamFn,
+    AbortSignal, StreamFn, StreamRequest,
     provider::{
         ProviderOptions, anthropic::AnthropicMessages,
         azure_openai_responses::AzureOpenAiResponses, google_generative_ai::GoogleGenerativeAi,
@@ -11,6 +11,7 @@ use steerage::{
         openai_completions::OpenAiCompletions, openai_responses::OpenAiResponses,
         pi_messages::PiMessages,
     },
+    proxy::stream_proxy,
 };
 
 /// Their names.
@@ -25,6 +26,11 @@ pub(crate) const ALL: [&str; 8] = [
     "pi-messages",
 ];
 
+/// The same, and the protocol of the proxy.
+pub(crate) fn with_proxy() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().chain(["proxy"])
+}
+
 /// The stream function of an API.
 pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn> {
     match api {
@@ -36,6 +42,12 @@ pub(crate) fn stream_fn(api: &str, options: ProviderOptions) -> Arc<dyn StreamFn
         "openai-completions" => Arc::new(OpenAiCompletions::new(options)),
         "openai-responses" => Arc::new(OpenAiResponses::new(options)),
         "pi-messages" => Arc::new(PiMessages::new(options)),
+        "proxy" => Arc::new(move |request: StreamRequest, signal: &AbortSignal| {
+            // Tests say where the server is and what key it wants as for any other API.
+            let key = request.options.api_key.clone().or(options.api_key.clone());
+            let proxy = stream_proxy(&*request.model.base_url, key.unwrap_or_default());
+            proxy.with_options(options.clone()).stream(request, signal)
+        }),
         other => panic!("no stream function for the API {other}"),
     }
 }
@@ -70,7 +82,7 @@ pub(crate) fn hi(api: &str) -> &'static str {
             r#"data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#,
             "\n\n",
         ),
-        "pi-messages" => concat!(
+        "pi-messages" | "proxy" => concat!(
             r#"data: {"type":"text_start","contentIndex":0}"#,
             "\n\n",
             r#"data: {"type":"text_delta","contentIndex":0,"delta":"Hi"}"#,

@@ -8,7 +8,6 @@ use steerage::{
     StreamEvent, StreamFn, StreamRequest,
     message::AssistantMessage,
     provider::ProviderOptions,
-    proxy::stream_proxy,
     stream::{RequestHooks, collect},
     testing::{
         clock::RecordingClock,
@@ -59,18 +58,8 @@ fn noting(seen: &Seen) -> RequestHooks {
     }
 }
 
-/// All APIs, and the proxy's protocol.
-fn wires() -> impl Iterator<Item = &'static str> {
-    apis::ALL.into_iter().chain(["proxy"])
-}
-
-/// The body of an answer that says `Hi`.
-fn hi(api: &str) -> &'static str {
-    apis::hi(if api == "proxy" { "pi-messages" } else { api })
-}
-
 fn good(api: &str) -> Response {
-    Response::events([hi(api)]).header("x-request-id", "r1")
+    Response::events([apis::hi(api)]).header("x-request-id", "r1")
 }
 
 struct Call {
@@ -88,10 +77,7 @@ impl Call {
         let mut request = StreamRequest::new(model, [Message::user("Hi")]);
         let clock = Arc::new(RecordingClock::default());
         let options = ProviderOptions { clock, ..ProviderOptions::default() };
-        let stream: Arc<dyn StreamFn> = match api {
-            "proxy" => stream_proxy(server.url(), KEY).with_options(options).into(),
-            _ => apis::stream_fn(api, options),
-        };
+        let stream = apis::stream_fn(api, options);
         request.options.api_key = Some(Secret::new(KEY));
         request.options.max_retries = Some(0);
         Call { server, stream, request }
@@ -109,7 +95,7 @@ impl Call {
 
 #[test]
 fn each_is_called_once_for_each_thing_with_what_is_on_the_wire() {
-    for api in wires() {
+    for api in apis::with_proxy() {
         let mut call = Call::new(api, [good(api)]);
         let seen = Seen::default();
         call.request.options.hooks = noting(&seen);
@@ -120,7 +106,7 @@ fn each_is_called_once_for_each_thing_with_what_is_on_the_wire() {
             "{api}"
         );
         let seen = seen.lock().unwrap().clone();
-        let lines = hi(api).lines().filter_map(|line| line.strip_prefix("data: "));
+        let lines = apis::hi(api).lines().filter_map(|line| line.strip_prefix("data: "));
         let frames = lines.filter_map(|data| serde_json::from_str::<Value>(data).ok());
         let mut expected =
             vec![("payload", call.body(0)), ("response", json!({"status": 200, "id": "r1"}))];
@@ -139,7 +125,7 @@ fn each_is_called_once_for_each_thing_with_what_is_on_the_wire() {
 
 #[test]
 fn what_on_payload_returns_is_sent_instead() {
-    for api in wires() {
+    for api in apis::with_proxy() {
         let mut call = Call::new(api, [good(api)]);
         call.request.options.hooks.on_payload =
             Some(Arc::new(|_, _| Ok(Some(json!({"z": 1, "a": {"own": "body"}})))));
@@ -156,7 +142,7 @@ fn what_on_payload_returns_is_sent_instead() {
 /// A request that is sent again is the same one, and its answer the first that is none of failure.
 #[test]
 fn a_request_that_is_sent_again_is_shown_once() {
-    for api in wires() {
+    for api in apis::with_proxy() {
         let mut call = Call::new(api, [Response::json(503, "{}"), good(api)]);
         let seen = Seen::default();
         call.request.options.hooks = noting(&seen);
@@ -172,7 +158,7 @@ fn a_request_that_is_sent_again_is_shown_once() {
 
 #[test]
 fn a_refusal_is_no_response() {
-    for api in wires() {
+    for api in apis::with_proxy() {
         let mut call = Call::new(api, [Response::json(401, r#"{"error":{"message":"no"}}"#)]);
         let seen = Seen::default();
         call.request.options.hooks = noting(&seen);
@@ -208,7 +194,7 @@ fn sent_before(name: &str) -> usize {
 #[test]
 fn the_error_of_a_hook_is_the_requests() {
     let error: Fault = || Error::new(ErrorKind::Limit, "the budget is spent");
-    for (api, name) in wires().flat_map(|api| HOOKS.map(|name| (api, name))) {
+    for (api, name) in apis::with_proxy().flat_map(|api| HOOKS.map(|name| (api, name))) {
         let mut call = Call::new(api, [good(api)]);
         put(&mut call.request.options.hooks, name, move || Err(error()));
         let message = call.answer(&AbortSignal::never());
@@ -222,7 +208,7 @@ fn the_error_of_a_hook_is_the_requests() {
 
 #[test]
 fn the_panic_of_a_hook_is_an_error_that_names_it() {
-    for (api, name) in wires().flat_map(|api| HOOKS.map(|name| (api, name))) {
+    for (api, name) in apis::with_proxy().flat_map(|api| HOOKS.map(|name| (api, name))) {
         let mut call = Call::new(api, [good(api)]);
         put(&mut call.request.options.hooks, name, || panic!("on purpose"));
         let message = call.answer(&AbortSignal::never());
@@ -236,7 +222,7 @@ fn the_panic_of_a_hook_is_an_error_that_names_it() {
 
 #[test]
 fn an_abort_in_a_hook_ends_the_request() {
-    for (api, name) in wires().flat_map(|api| HOOKS.map(|name| (api, name))) {
+    for (api, name) in apis::with_proxy().flat_map(|api| HOOKS.map(|name| (api, name))) {
         let mut call = Call::new(api, [good(api)]);
         let controller = Arc::new(AbortController::new());
         let firing = controller.clone();

@@ -12,7 +12,6 @@ use steerage::{
     message::StopReason,
     models::Provider,
     provider::ProviderOptions,
-    proxy::stream_proxy,
     stream::{AssistantStream, collect},
     testing::{
         Answer, Scripted,
@@ -360,18 +359,15 @@ fn a_request_without_a_run_is_a_span_too() {
 
 #[test]
 fn each_provider_has_the_span_of_its_requests() {
-    for api in apis::ALL.into_iter().chain(["proxy"]) {
-        let answer = Response::events([apis::hi(if api == "proxy" { "pi-messages" } else { api })]);
+    for api in apis::with_proxy() {
+        let answer = Response::events([apis::hi(api)]);
         let server = Server::start([answer.clone(), answer, Response::json(429, "{}")]).unwrap();
         let model = json!({"id": "m", "api": api, "provider": "p", "baseUrl": server.url()});
         let model: Model = serde_json::from_value(model).unwrap();
         let mut request = StreamRequest::new(model.clone(), [Message::user(SAID)]);
         request.options.api_key = Some("sk-of-nobody".into());
         request.options.max_retries = Some(0);
-        let stream: Arc<dyn StreamFn> = match api {
-            "proxy" => stream_proxy(server.url(), "token").into(),
-            _ => apis::stream_fn(api, ProviderOptions::default()),
-        };
+        let stream = apis::stream_fn(api, ProviderOptions::default());
         let ask = |stream: &dyn StreamFn| {
             let mut stream = stream.stream(request.clone(), &AbortSignal::never()).unwrap();
             _ = collect(&model, &mut *stream);

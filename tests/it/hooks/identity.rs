@@ -12,7 +12,7 @@ use steerage::{
     testing::server::Request,
 };
 
-use super::{Call, good, wires};
+use super::{Call, good};
 use crate::apis;
 
 const HEADERS: [&str; 6] = [
@@ -165,7 +165,9 @@ fn the_user_agent_has_four_forms_everywhere() {
         (Some(UserAgent::Short), "steerage".to_owned()),
         (Some(UserAgent::Custom("garden/2".to_owned())), "garden/2".to_owned()),
     ];
-    for (api, (user_agent, expected)) in wires().flat_map(|api| forms.clone().map(|it| (api, it))) {
+    for (api, (user_agent, expected)) in
+        apis::with_proxy().flat_map(|api| forms.clone().map(|it| (api, it)))
+    {
         let mut call = Call::new(api, [good(api)]);
         call.request.options.identity = Some(Identity { user_agent, attribution: None });
         call.answer(&AbortSignal::never());

@@ -114,7 +114,7 @@ fn check_asking(what: &str, asking: Asking) {
 
 #[track_caller]
 fn check(what: &str, response: Response) {
-    for api in apis::ALL {
+    for api in apis::with_proxy() {
         check_at(api, Place::Option, what, &response);
     }
 }
@@ -299,7 +299,7 @@ fn the_note_of_a_second_try_does_not_show_it() {
 #[test]
 fn addresses_that_are_none_do_not_show_it() {
     drop(log().lock());
-    for api in apis::ALL {
+    for api in apis::with_proxy() {
         for url in [
             format!("host.example?api-key={KEY}"),
             format!("ftp://host.example/?api-key={KEY}"),
@@ -324,7 +324,7 @@ fn addresses_that_are_none_do_not_show_it() {
 #[test]
 fn keys_that_cannot_be_sent_are_not_shown() {
     drop(log().lock());
-    for api in apis::ALL {
+    for api in apis::with_proxy() {
         for end in ["\n", "\r\nx: y", "\0", "\u{e9}", " "] {
             let mut asking = asking(api, Place::Option, "http://127.0.0.1:1");
             asking.options.api_key = Some(format!("{KEY}{end}").into());
