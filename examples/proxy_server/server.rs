@@ -88,8 +88,11 @@ fn accept(listener: &TcpListener, setup: &Setup, signal: &AbortSignal) {
             let open = &open;
             let work = move || {
                 // Whoever is gone needs no answer.
-                let _ =
-                    if is_full { client.refuse(503, "too many at once") } else { client.serve() };
+                let _ = if is_full {
+                    client.turn_away(503, "too many at once")
+                } else {
+                    client.serve()
+                };
                 let _ = client.socket.shutdown(Shutdown::Both);
                 open.fetch_sub(1, Ordering::AcqRel);
             };
@@ -124,7 +127,7 @@ impl Client<'_> {
         let mut reader = BufReader::new(&self.socket);
         let head = read_head(&mut reader)?;
         if head.length > MAX_BODY {
-            return self.refuse(413, "the body is longer than 64 MiB");
+            return self.turn_away(413, "the body is longer than 64 MiB");
         }
         let mut body = reader.take(head.length);
         let refusal = match &*head.line {
@@ -197,6 +200,15 @@ impl Client<'_> {
         let pairs = wanted.bytes().zip(given.bytes());
         let differing = pairs.fold(0, |differing, (a, b)| differing | (a ^ b));
         wanted.len() == given.len() && differing == 0
+    }
+
+    /// Refuses a request that is not read. What of it has come is taken for a while all the same, or the client would see
+    /// its connection reset before it sees the answer.
+    fn turn_away(&self, status: u16, text: &str) -> io::Result<()> {
+        self.refuse(status, text)?;
+        self.socket.shutdown(Shutdown::Write)?;
+        self.socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        io::copy(&mut (&self.socket).take(MAX_HEAD), &mut io::sink()).map(drop)
     }
 
     fn refuse(&self, status: u16, text: &str) -> io::Result<()> {

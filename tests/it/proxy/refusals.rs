@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::TcpStream,
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -79,6 +80,22 @@ fn requests_that_are_none_are_refused_with_the_reason() {
         u64::MAX
     );
     check(&endless, expect![[r#"413 {"error":"the body is longer than 64 MiB"}"#]]);
+}
+
+#[test]
+fn more_than_can_be_answered_at_once_are_turned_away() {
+    let (model, server) = scripted();
+    let waiting: Vec<_> = (0..64).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let answer = raw(&server, &post(TOKEN, &asking_for("small")));
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.ends_with(r#"{"error":"too many at once"}"#),
+        "{answer}"
+    );
+    assert_eq!(model.requests().len(), 0);
+    drop(waiting);
+    // They leave their places when they are seen to be gone.
+    while !raw(&server, &post(TOKEN, &asking_for("small"))).starts_with("HTTP/1.1 200 ") {}
+    assert_eq!(model.requests().len(), 1);
 }
 
 /// How the program sees a refusal.
