@@ -41,6 +41,7 @@ mod reference;
 mod report;
 mod strict;
 mod survey;
+mod unevaluated;
 mod walk;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};

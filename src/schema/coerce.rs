@@ -54,6 +54,7 @@ impl<'a> Coercion<'a> {
         }
         self.contents(node, value);
         self.consequences(node, value);
+        self.unevaluated(node, value);
         self.wraps.truncate(self.wraps.len() - usize::from(wrapped));
     }
 
@@ -62,6 +63,36 @@ impl<'a> Coercion<'a> {
         for part in wanted.into_iter().flatten().chain(self.walk.consequence(node, value)) {
             self.value(part, value);
         }
+    }
+
+    /// Converts what only `unevaluatedProperties` or `unevaluatedItems` speaks of.
+    fn unevaluated(&mut self, node: &Node, value: &mut Value) {
+        let parts: Option<(NodeId, Vec<String>, Vec<usize>)> = match &*value {
+            Value::Object(fields) => node.fields.unevaluated.map(|id| {
+                let names = self.walk.unevaluated_fields(node, value, fields);
+                (id, names.into_iter().map(str::to_owned).collect(), Vec::new())
+            }),
+            Value::Array(items) => node
+                .items
+                .unevaluated
+                .map(|id| (id, Vec::new(), self.walk.unevaluated_items(node, value, items))),
+            _ => None,
+        };
+        let Some((id, names, places)) = parts else { return };
+        let Some(depth_left) = self.depth_left.checked_sub(1) else { return };
+        let outer = mem::take(&mut self.wraps);
+        let depth_left = mem::replace(&mut self.depth_left, depth_left);
+        for name in names {
+            if let Some(part) = value.get_mut(&name) {
+                self.value(id, part);
+            }
+        }
+        for place in places {
+            if let Some(part) = value.get_mut(place) {
+                self.value(id, part);
+            }
+        }
+        (self.wraps, self.depth_left) = (outer, depth_left);
     }
 
     /// Converts by `type`; tells whether the value was wrapped in a list for it.

@@ -99,9 +99,7 @@ impl<'a> Explanation<'a> {
             _ => (),
         }
         self.parts(node, value);
-        if node.has_unevaluated {
-            self.suspect(id, value);
-        }
+        self.suspect(node, value);
     }
 
     fn parts(&mut self, node: &Node, value: &Value) {
@@ -271,19 +269,35 @@ impl<'a> Explanation<'a> {
         self.report(&texts.join(", or "));
     }
 
-    fn suspect(&mut self, id: NodeId, value: &Value) {
-        let n_suspects = self.suspects.len();
-        for name in value.as_object().into_iter().flat_map(Map::keys) {
-            if self.walk.field(id, name).is_none() {
-                let text = "unknown field".to_owned();
-                self.at(name, |it| it.suspects.push(Violation { path: it.place(), text }));
+    fn suspect(&mut self, node: &Node, value: &Value) {
+        let walk = self.walk;
+        if let (Value::Object(object), Some(id)) = (value, node.fields.unevaluated) {
+            for name in walk.unevaluated_fields(node, value, object) {
+                self.at(name, |it| it.suspect_at(id, &object[name], "unknown field"));
             }
         }
-        if self.suspects.len() == n_suspects {
-            let text = "has fields or items that no part of the schema allows".to_owned();
-            self.suspects.push(Violation { path: self.place(), text });
+        if let (Value::Array(items), Some(id)) = (value, node.items.unevaluated) {
+            for place in walk.unevaluated_items(node, value, items) {
+                self.at(&place.to_string(), |it| {
+                    it.suspect_at(id, &items[place], "one item too many");
+                });
+            }
         }
-        self.suspects.truncate(MAX_LISTED);
+    }
+
+    /// Notes what is wrong with a part that nothing else speaks of.
+    fn suspect_at(&mut self, id: NodeId, value: &Value, unwanted: &str) {
+        if self.walk.accepts(id, value) || self.suspects.len() >= MAX_LISTED {
+            return;
+        }
+        if is_never(self.walk.node(id)) {
+            self.suspects.push(Violation { path: self.place(), text: unwanted.to_owned() });
+            return;
+        }
+        let outer = mem::take(&mut self.violations);
+        self.node(id, value);
+        let found = mem::replace(&mut self.violations, outer);
+        self.suspects.extend(found);
     }
 
     fn at(&mut self, segment: &str, visit: impl FnOnce(&mut Self)) {

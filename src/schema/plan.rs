@@ -63,8 +63,6 @@ pub(super) struct Node {
     pub(super) condition: Option<Condition>,
     pub(super) fields: Fields,
     pub(super) items: Items,
-    /// Whether `unevaluatedProperties` or `unevaluatedItems` may reject what nothing else does.
-    pub(super) has_unevaluated: bool,
 }
 
 #[derive(Debug)]
@@ -92,6 +90,8 @@ pub(super) struct Fields {
     pub(super) patterns: Vec<(usize, NodeId)>,
     pub(super) additional: Option<NodeId>,
     pub(super) names: Option<NodeId>,
+    /// What holds for the fields that nothing else speaks of.
+    pub(super) unevaluated: Option<NodeId>,
     pub(super) dependents: Vec<(String, NodeId)>,
 }
 
@@ -109,6 +109,8 @@ pub(super) struct Items {
     pub(super) first: Vec<NodeId>,
     pub(super) rest: Option<NodeId>,
     pub(super) contains: Option<Contains>,
+    /// What holds for the items that nothing else speaks of.
+    pub(super) unevaluated: Option<NodeId>,
 }
 
 impl Items {
@@ -194,8 +196,6 @@ impl Plan {
             condition,
             fields: self.fields(schema),
             items: self.items(schema),
-            has_unevaluated: keywords.contains_key("unevaluatedProperties")
-                || keywords.contains_key("unevaluatedItems"),
         }
     }
 
@@ -203,6 +203,7 @@ impl Plan {
         let mut fields = Fields {
             additional: self.add_at(schema, "additionalProperties"),
             names: self.add_at(schema, "propertyNames"),
+            unevaluated: self.add_at(schema, "unevaluatedProperties"),
             ..Fields::default()
         };
         let part = |key| schema.get(key).and_then(Value::as_object).into_iter().flatten();
@@ -233,6 +234,7 @@ impl Plan {
             first: self.add_list(schema, "prefixItems"),
             rest: self.add_at(schema, "items"),
             contains,
+            unevaluated: self.add_at(schema, "unevaluatedItems"),
         }
     }
 }

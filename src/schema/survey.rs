@@ -110,6 +110,7 @@ impl Node {
         let known = self.fields.known.values().copied();
         let items = self.items.first.iter().copied();
         let rest = self.fields.additional.into_iter().chain(self.items.rest);
+        let rest = rest.chain(self.fields.unevaluated).chain(self.items.unevaluated);
         (added, known.chain(items).chain(rest).collect())
     }
 }

@@ -82,6 +82,7 @@ impl<'a> Walk<'a> {
                 Value::Array(items) => self.accepts_items(&node.items, items),
                 _ => true,
             }
+            && self.accepts_unevaluated(node, value)
     }
 
     fn accepts_parts(&self, node: &Node, value: &Value) -> bool {

@@ -170,6 +170,20 @@ fn each_keyword_has_its_words() {
 }
 
 #[test]
+fn what_nothing_else_speaks_of_is_named() {
+    check(
+        json!({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": {"type": "integer"}}),
+        json!({"a": "x", "b": "y", "c": 1}),
+        &["x.b: expected integer, got string"],
+    );
+    check(
+        json!({"prefixItems": [{}], "unevaluatedItems": false}),
+        json!([1, 2]),
+        &["x.1: one item too many"],
+    );
+}
+
+#[test]
 fn combinations_are_explained_by_their_parts() {
     check(
         json!({"not": {"type": "string"}}),

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use steerage::{
     Tool,
     schema::{Schema, SchemaOptions},
@@ -24,6 +24,10 @@ const LEFT_OUT: &[(&str, &str)] = &[(
 /// Schemas that cannot be built: file, description, and a part of the error.
 const UNBUILT: &[(&str, &str, &str)] = &[];
 
+/// A part that never applies, and that would take a validator without a memory for ever: with it, the verdict is found
+/// in the other way.
+const COSTLY: &str = "urn:costly";
+
 /// The suite of this version: fewer cases would be a suite that was not found as a whole.
 const N_CASES: usize = 1252;
 
@@ -33,12 +37,10 @@ fn every_verdict_of_the_official_suite_is_right() {
         eprintln!("skipped: STEERAGE_SCHEMA_SUITE does not name the folder of the suite");
         return;
     };
-    let options = SchemaOptions {
-        formats: false,
-        coercion: false,
-        is_for_arguments: false,
-        documents: documents(&suite.join("remotes")),
-    };
+    let mut documents = documents(&suite.join("remotes"));
+    documents.insert(COSTLY.to_owned(), lattice());
+    let options =
+        SchemaOptions { formats: false, coercion: false, is_for_arguments: false, documents };
     let mut seen = Seen::default();
     for path in json_files(&suite.join("tests/draft2020-12")) {
         let file = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -80,10 +82,16 @@ impl Seen {
                 return;
             }
         };
+        let costly = Schema::with_options(costly(&group["schema"]), options).unwrap();
         let tool = Tool::with_schema("t", "For a test", group["schema"].clone(), |_, _| Ok(""));
         let declared = Schema::with_options(tool.declaration().parameters, options);
         for test in tests {
             let checked = schema.check_value(&test["data"]);
+            let again = costly.check_value(&test["data"]);
+            if again.is_ok() != checked.is_ok() {
+                self.wrong
+                    .push(format!("{file}: {name}: {}: costly {again:?}", test["description"]));
+            }
             if let Ok(value) = &checked {
                 assert_eq!(value.to_string(), test["data"].to_string(), "it was changed");
             }
@@ -98,6 +106,26 @@ impl Seen {
             }
         }
     }
+}
+
+/// Two ways at each of many steps.
+fn lattice() -> Value {
+    let mut steps = Map::new();
+    for step in 0..20 {
+        let next = json!({"properties": {"a": {"$ref": format!("#/$defs/{}", step + 1)}}});
+        steps.insert(step.to_string(), json!({"anyOf": [next, next]}));
+    }
+    steps.insert("20".to_owned(), json!(true));
+    json!({"$ref": "#/$defs/0", "$defs": steps})
+}
+
+fn costly(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if schema.is_boolean() {
+        schema = json!({"allOf": [schema]});
+    }
+    schema["dependentSchemas"]["a field that no case has"] = json!({"$ref": COSTLY});
+    schema
 }
 
 /// All documents of the suite, by the addresses at which its schemas expect them.
