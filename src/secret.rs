@@ -161,8 +161,16 @@ fn percent_decoded(text: &str) -> Option<String> {
 
 /// Whether what goes by this name is a key, whoever set it: `authorization`, `x-api-key`, `cookie`.
 pub(crate) fn sounds_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word))
+    let name = name.as_bytes();
+    let begins = |place: usize, word: &str| {
+        let part = name.get(place..place + word.len());
+        part.is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    // Each header of each request is asked: most letters begin none of the words.
+    let may_begin =
+        |it: &u8| matches!(it.to_ascii_lowercase(), b'a' | b'c' | b'k' | b'p' | b's' | b't');
+    let mut places = name.iter().enumerate().filter(|(_, it)| may_begin(it));
+    places.any(|(place, _)| SECRET_WORDS.iter().any(|word| begins(place, word)))
 }
 
 /// Named values whose `Debug` shows all but those that sound like a key.
@@ -306,6 +314,21 @@ mod tests {
             ["me", "p%2Bw", "p+w", "k%3D1", "k=1", "s"]
         );
         assert_eq!(secrets("http://host:80/a@b?c=d"), [""; 0]);
+    }
+
+    #[test]
+    fn names_of_keys_sound_like_it() {
+        for word in SECRET_WORDS {
+            let names =
+                [word.to_owned(), word.to_uppercase(), format!("x-{word}"), format!("{word}-id")];
+            for name in names {
+                assert!(sounds_secret(&name), "{name}");
+            }
+            assert!(!sounds_secret(&word[1..]), "{word}");
+            assert!(!sounds_secret(&word[..word.len() - 1]), "{word}");
+        }
+        assert!(!sounds_secret("content-type"));
+        assert!(!sounds_secret(""));
     }
 
     #[test]

@@ -14,4 +14,7 @@ pub use crate::transcript::{
     replay::{ToolChanges, current_system, current_tools, prompt_text, tool_changes},
     saved::{Skipped, from_json, to_json},
 };
-pub(crate) use crate::transcript::{handoff::hand_over_part, replay::named};
+pub(crate) use crate::transcript::{
+    handoff::{hand_over_part, resolved},
+    replay::{named, told_tools},
+};

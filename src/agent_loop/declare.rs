@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     message::{Message, SystemMessage, ToolDeclaration, now_ms},
     tool::Tool,
-    transcript::{ToolChanges, current_tools, named},
+    transcript::{ToolChanges, named, told_tools},
 };
 
 /// Completes messages that are about to be added to `committed`, so that the model is told of just the tools that can be
@@ -19,7 +19,7 @@ pub(super) fn announce(
     // What the carrier says of tools is replaced by the real difference, so the rest is what counts as told.
     let others =
         pending.iter().enumerate().filter(|(index, _)| Some(*index) != carrier).map(|(_, it)| it);
-    let told = current_tools(committed.iter().chain(others).map(|message| &**message));
+    let told = told_tools(committed.iter().chain(others).map(|message| &**message));
     let changes = executable_changes(&told, executable);
     match carrier {
         Some(index) => {
@@ -48,7 +48,7 @@ pub(super) fn announce(
     pending
 }
 
-fn executable_changes(told: &[ToolDeclaration], executable: &[Tool]) -> ToolChanges {
+fn executable_changes(told: &[&ToolDeclaration], executable: &[Tool]) -> ToolChanges {
     // The first of a name wins, as it does when a call is looked up.
     let firsts: Vec<&Tool> = executable
         .iter()
@@ -63,7 +63,12 @@ fn executable_changes(told: &[ToolDeclaration], executable: &[Tool]) -> ToolChan
         |declaration: &ToolDeclaration| firsts.iter().any(|tool| tool.is_declared_by(declaration));
     ToolChanges {
         added: firsts.iter().filter(|tool| !is_told(tool)).map(|tool| tool.declaration()).collect(),
-        removed: told.iter().filter(|declaration| !still_there(declaration)).map(named).collect(),
+        removed: told
+            .iter()
+            .copied()
+            .filter(|declaration| !still_there(declaration))
+            .map(named)
+            .collect(),
     }
 }
 

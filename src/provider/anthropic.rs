@@ -46,6 +46,7 @@ use crate::{
 mod cache;
 mod compat;
 mod failure;
+mod frames;
 mod headers;
 mod messages;
 mod request;

@@ -85,9 +85,17 @@ pub fn resolve_transcript(
     messages: &[Arc<Message>],
     takes_later_system_messages: bool,
 ) -> Vec<Arc<Message>> {
+    resolved(messages, takes_later_system_messages).into_owned()
+}
+
+/// The same, borrowed where nothing is to be changed.
+pub(crate) fn resolved(
+    messages: &[Arc<Message>],
+    takes_later_system_messages: bool,
+) -> Cow<'_, [Arc<Message>]> {
     let later = messages.iter().skip(1).any(|message| message.as_system().is_some());
     if takes_later_system_messages || !later {
-        return messages.to_vec();
+        return Cow::Borrowed(messages);
     }
     let head = current_system(messages.iter().map(|message| &**message));
     let others = messages.iter().filter(|message| message.as_system().is_none()).cloned();

@@ -52,7 +52,7 @@ pub fn current_system<M: Borrow<Message>>(
                 sections.insert(name.clone(), value.clone());
             }
         }
-        apply_tools(&mut current.tools_added, system);
+        apply_tools(&mut current.tools_added, system, ToolDeclaration::clone);
     }
     let mut current = current?;
     current.content = MessageContent::Text(content);
@@ -67,8 +67,19 @@ pub fn current_tools<M: Borrow<Message>>(
     let mut tools = Vec::new();
     for message in messages {
         if let Message::System(system) = message.borrow() {
-            apply_tools(&mut tools, system);
+            apply_tools(&mut tools, system, ToolDeclaration::clone);
         }
+    }
+    tools
+}
+
+/// The same without copies, for those who ask before each request.
+pub(crate) fn told_tools<'a>(
+    messages: impl IntoIterator<Item = &'a Message>,
+) -> Vec<&'a ToolDeclaration> {
+    let mut tools = Vec::new();
+    for system in messages.into_iter().filter_map(Message::as_system) {
+        apply_tools(&mut tools, system, |added| added);
     }
     tools
 }
@@ -89,14 +100,18 @@ pub fn tool_changes(before: &[ToolDeclaration], now: &[ToolDeclaration]) -> Tool
     ToolChanges { added, removed }
 }
 
-fn apply_tools(tools: &mut Vec<ToolDeclaration>, system: &SystemMessage) {
+fn apply_tools<'a, T: Borrow<ToolDeclaration>>(
+    tools: &mut Vec<T>,
+    system: &'a SystemMessage,
+    take: impl Fn(&'a ToolDeclaration) -> T,
+) {
     for removed in &system.tools_removed {
-        tools.retain(|tool| tool.name != removed.name);
+        tools.retain(|tool| tool.borrow().name != removed.name);
     }
     for added in &system.tools_added {
-        match tools.iter_mut().find(|tool| tool.name == added.name) {
-            Some(tool) => tool.clone_from(added),
-            None => tools.push(added.clone()),
+        match tools.iter_mut().find(|tool| T::borrow(tool).name == added.name) {
+            Some(tool) => *tool = take(added),
+            None => tools.push(take(added)),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     },
     secret::Secret,
     stream::{StreamOptions, StreamRequest, ToolChoice},
-    transcript::{current_tools, hand_over_part, output_cap, prompt_text, resolve_transcript},
+    transcript::{hand_over_part, output_cap, prompt_text, resolved, told_tools},
 };
 
 /// Where the API's paths begin is the model's business; this is what comes after.
@@ -99,9 +99,9 @@ pub(super) fn prepare(
     let compat = Compat::of(model);
     let retention = retention(options);
     let mark = cache::mark(retention, &compat);
-    let resolved = resolve_transcript(transcript.messages(), compat.mid_system);
+    let resolved = resolved(transcript.messages(), compat.mid_system);
     let (prompt, rest) = split_prompt(&resolved);
-    let tools = current_tools(transcript.messages().iter().map(|message| &**message));
+    let tools = told_tools(transcript.messages().iter().map(|message| &**message));
     let (tools, prefers_strict) = tools::declare(&tools, &compat, strict, mark)?;
     let plan = plan(request, &compat);
     let facts = headers::Facts {

@@ -1,17 +1,19 @@
 //! The events of a response as stream events: a state machine without network and clock.
 
-use std::{borrow::Cow, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
     error::Error,
     message::{Diagnostic, StopReason, ThinkingContent, ToolCall},
     model::Model,
-    partial_json::repair::from_str_repaired,
     provider::{
-        anthropic::{failure, usage::Meter},
+        anthropic::{
+            failure,
+            frames::{self, Block, BlockDelta, BlockStart, Head, MessageDelta, MessageStart, Stop},
+            usage::Meter,
+        },
         blocks::check_count,
         driver::Events,
         halves,
@@ -75,28 +77,6 @@ enum Ending {
     Refused(Error),
 }
 
-/// The one event that comes in masses; it is read without a tree.
-#[derive(Debug, Deserialize)]
-struct BlockDelta<'a> {
-    index: u64,
-    #[serde(borrow)]
-    delta: Delta<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Delta<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    thinking: Option<String>,
-    #[serde(default)]
-    partial_json: Option<String>,
-    #[serde(default)]
-    signature: Option<String>,
-}
-
 impl Decoder {
     /// Begins at `now`, in milliseconds since 1970.
     pub(super) fn new(model: Arc<Model>, now: u64) -> Decoder {
@@ -118,16 +98,22 @@ impl Decoder {
             "content_block_delta" => match serde_json::from_str(data) {
                 Ok(delta) => self.blocks.delta(delta, false, out),
                 Err(_) => {
-                    let event = parse(name, &halves::mark(data))?;
+                    let event = frames::tree(name, &halves::mark(data))?;
                     self.blocks.delta(BlockDelta::of(&event), true, out);
                 }
             },
-            "content_block_start" => self.block_start(&parse(name, data)?, out)?,
-            "content_block_stop" => self.blocks.stop(index(&parse(name, data)?), out),
-            "message_start" => self.message_start(&parse(name, data)?, out),
-            "message_delta" => self.message_delta(&parse(name, data)?, out)?,
+            "content_block_start" => self.block_start(frames::read(name, data)?, out)?,
+            "content_block_stop" => {
+                let Stop { index } = frames::read(name, data)?;
+                self.blocks.stop(index, out);
+            }
+            "message_start" => {
+                let MessageStart { message } = frames::read(name, data)?;
+                self.message_start(message, out);
+            }
+            "message_delta" => self.message_delta(frames::read(name, data)?, out)?,
             "message_stop" => {
-                parse(name, data)?;
+                let Stop { .. } = frames::read(name, data)?;
                 self.has_ended = true;
             }
             "error" => return Err(failure::in_stream(data)),
@@ -174,81 +160,78 @@ impl Decoder {
         self.blocks.tell_signatures(out);
     }
 
-    fn message_start(&mut self, event: &Value, out: &mut Events) {
+    fn message_start(&mut self, message: Head, out: &mut Events) {
         self.has_begun = true;
-        let message = &event["message"];
-        let text = |name: &str| message[name].as_str().filter(|it| !it.is_empty());
-        let response_model = text("model").filter(|it| *it != self.model.id);
-        if let Some(answering) = response_model {
+        let Head { id, model, usage, input_transformations } = message;
+        let said = |text: String| Some(text).filter(|it| !it.is_empty());
+        let response_model = said(model).filter(|it| *it != self.model.id);
+        if let Some(answering) = &response_model {
             self.meter.answered_by(&self.model, answering);
         }
-        let response_id = text("id");
-        if let Some(id) = response_id {
-            id.clone_into(&mut self.blocks.response);
+        let response_id = said(id);
+        if let Some(id) = &response_id {
+            self.blocks.response.clone_from(id);
         }
-        let usage = &message["usage"];
         out.push_back(StreamEvent::Info(Box::new(ResponseInfo {
-            response_id: response_id.map(str::to_owned),
-            response_model: response_model.map(str::to_owned),
-            usage: usage.is_object().then(|| self.meter.begin(usage)),
+            response_id,
+            response_model,
+            usage: usage.is_object().then(|| self.meter.begin(&usage)),
             ..ResponseInfo::default()
         })));
-        self.note_transformations(message);
+        self.note_transformations(&input_transformations);
     }
 
-    fn message_delta(&mut self, event: &Value, out: &mut Events) -> Result<(), Error> {
-        let delta = &event["delta"];
-        if let Some(reason) = delta["stop_reason"].as_str() {
-            let raw_stop_reason = Some(reason.to_owned());
-            let info = ResponseInfo { raw_stop_reason, ..ResponseInfo::default() };
+    fn message_delta(&mut self, event: MessageDelta, out: &mut Events) -> Result<(), Error> {
+        let MessageDelta { delta, usage, input_transformations } = event;
+        if let Some(reason) = delta.stop_reason {
+            let ending = ending(&reason, &delta.stop_details);
+            let info = ResponseInfo { raw_stop_reason: Some(reason), ..ResponseInfo::default() };
             out.push_back(StreamEvent::Info(Box::new(info)));
-            self.ending = Some(ending(reason, &delta["stop_details"])?);
+            self.ending = Some(ending?);
         }
-        let usage = &event["usage"];
         if usage.is_object() {
-            let usage = Some(self.meter.update(usage));
+            let usage = Some(self.meter.update(&usage));
             let info = ResponseInfo { usage, ..ResponseInfo::default() };
             out.push_back(StreamEvent::Info(Box::new(info)));
         }
-        self.note_transformations(event);
+        self.note_transformations(&input_transformations);
         Ok(())
     }
 
     /// Keeps what the server says it changed in the request; a later list replaces an earlier one.
-    fn note_transformations(&mut self, event: &Value) {
-        let Some(list) = event["input_transformations"].as_array() else { return };
+    fn note_transformations(&mut self, list: &Value) {
+        let Some(list) = list.as_array() else { return };
         let objects = list.iter().filter_map(Value::as_object);
         self.transformations = objects.map(|it| Value::Object(described(it))).collect();
     }
 
-    fn block_start(&mut self, event: &Value, out: &mut Events) -> Result<(), Error> {
-        let block = &event["content_block"];
-        if block["type"] == "fallback" && self.blocks.count > 0 {
+    fn block_start(&mut self, event: BlockStart, out: &mut Events) -> Result<(), Error> {
+        let BlockStart { index, block } = event;
+        if block.kind == "fallback" && self.blocks.count > 0 {
             return Err(failure::cut("went on with another model after content had come"));
         }
         check_count(self.blocks.count)?;
-        self.blocks.start(index(event), block, out);
+        self.blocks.start(index, block, out);
         Ok(())
     }
 }
 
 impl Blocks {
     /// Begins a block. Types that are unknown, or that the server itself takes care of, are left out with their deltas.
-    fn start(&mut self, server_index: u64, block: &Value, out: &mut Events) {
+    fn start(&mut self, server_index: u64, block: Block, out: &mut Events) {
         self.stop(server_index, out);
-        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let content_index = self.count;
-        let kind = match block["type"].as_str() {
-            Some("text") => {
+        let kind = match &*block.kind {
+            "text" => {
                 out.push_back(StreamEvent::TextStart { content_index });
-                let text = text("text");
+                let text = block.text;
                 if !text.is_empty() {
                     out.push_back(StreamEvent::InitialText { content_index, text });
                 }
                 BlockKind::Text
             }
-            Some("thinking") => {
-                let (thinking, signature) = (text("thinking"), text("signature"));
+            "thinking" => {
+                let Block { thinking, signature, .. } = block;
                 let initial = (!thinking.is_empty())
                     .then(|| Box::new(ThinkingContent { thinking, ..ThinkingContent::default() }));
                 out.push_back(StreamEvent::ThinkingStart { content_index, initial });
@@ -258,39 +241,34 @@ impl Blocks {
                 });
                 BlockKind::Thinking { signature, is_told: true }
             }
-            Some("redacted_thinking") => {
+            "redacted_thinking" => {
                 let initial = Some(Box::new(ThinkingContent {
                     thinking: REDACTED.to_owned(),
-                    thinking_signature: Some(text("data")),
+                    thinking_signature: Some(block.data),
                     redacted: true,
                 }));
                 out.push_back(StreamEvent::ThinkingStart { content_index, initial });
                 BlockKind::Redacted
             }
-            Some("tool_use") => self.call(block, out),
+            "tool_use" => self.call(block, out),
             _ => return,
         };
         self.count += 1;
         self.open.push(OpenBlock { server_index, content_index, kind, half: None });
     }
 
-    fn call(&self, block: &Value, out: &mut Events) -> BlockKind {
-        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+    fn call(&self, block: Block, out: &mut Events) -> BlockKind {
         let content_index = self.count;
-        let mut id = text("id");
+        let Block { mut id, name, input, .. } = block;
         if id.is_empty() {
             // Its result must name it.
             id = format!("call_{}_{content_index}", self.response);
         }
-        let name = text("name");
-        out.push_back(StreamEvent::ToolCallStart {
-            content_index,
-            id: id.clone(),
-            tool_name: name.clone(),
+        let whole = input.filter(|input| !input.is_empty()).map(|arguments| {
+            let (id, name) = (id.clone(), name.clone());
+            Box::new(ToolCall { id, name, arguments, ..ToolCall::default() })
         });
-        let whole = block["input"].as_object().filter(|input| !input.is_empty()).map(|input| {
-            Box::new(ToolCall { id, name, arguments: input.clone(), ..ToolCall::default() })
-        });
+        out.push_back(StreamEvent::ToolCallStart { content_index, id, tool_name: name });
         BlockKind::Call { whole }
     }
 
@@ -374,37 +352,6 @@ impl OpenBlock {
             }
         }
     }
-}
-
-impl<'a> BlockDelta<'a> {
-    /// The slow way, for data that is not quite what it should be.
-    fn of(event: &'a Value) -> BlockDelta<'a> {
-        let delta = &event["delta"];
-        let text = |name: &str| delta[name].as_str().map(str::to_owned);
-        BlockDelta {
-            index: index(event),
-            delta: Delta {
-                kind: Cow::Borrowed(delta["type"].as_str().unwrap_or_default()),
-                text: text("text"),
-                thinking: text("thinking"),
-                partial_json: text("partial_json"),
-                signature: text("signature"),
-            },
-        }
-    }
-}
-
-fn parse(name: &str, data: &str) -> Result<Value, Error> {
-    match from_str_repaired::<Value>(data) {
-        Ok(event) if event.is_object() => Ok(event),
-        Ok(_) => Err(failure::malformed(name, "it is no JSON object")),
-        Err(error) => Err(failure::malformed(name, &error.to_string())),
-    }
-}
-
-/// The server's number of a block; one without a number is the first.
-fn index(event: &Value) -> u64 {
-    event["index"].as_u64().unwrap_or_default()
 }
 
 fn ending(reason: &str, details: &Value) -> Result<Ending, Error> {

@@ -62,7 +62,7 @@ enum List<'a> {
 
 /// The declarations of a request, and whether one of them is strict only because that is preferred.
 pub(super) fn declare<'a>(
-    tools: &'a [ToolDeclaration],
+    tools: &[&'a ToolDeclaration],
     compat: &Compat,
     strict: Strict,
     mark: Option<CacheMark>,

@@ -41,16 +41,17 @@ impl Meter {
 
     /// Takes what a later event reports; what it leaves out, or gives as null, stays.
     pub(super) fn update(&mut self, reported: &Value) -> Usage {
-        let tokens = |path: &str| reported.pointer(path).and_then(count);
-        let take = |to: &mut u64, path: &str| *to = tokens(path).unwrap_or(*to);
+        let tokens = |name: &str| reported.get(name).and_then(count);
+        let part = |of: &str, name: &str| reported.get(of)?.get(name).and_then(count);
+        let take = |to: &mut u64, name: &str| *to = tokens(name).unwrap_or(*to);
         let usage = &mut self.usage;
-        take(&mut usage.input, "/input_tokens");
-        take(&mut usage.output, "/output_tokens");
-        take(&mut usage.cache_read, "/cache_read_input_tokens");
-        take(&mut usage.cache_write, "/cache_creation_input_tokens");
-        let hour = tokens("/cache_creation/ephemeral_1h_input_tokens");
+        take(&mut usage.input, "input_tokens");
+        take(&mut usage.output, "output_tokens");
+        take(&mut usage.cache_read, "cache_read_input_tokens");
+        take(&mut usage.cache_write, "cache_creation_input_tokens");
+        let hour = part("cache_creation", "ephemeral_1h_input_tokens");
         usage.cache_write_1h = hour.or(usage.cache_write_1h);
-        usage.reasoning = tokens("/output_tokens_details/thinking_tokens").or(usage.reasoning);
+        usage.reasoning = part("output_tokens_details", "thinking_tokens").or(usage.reasoning);
         usage.total_tokens = usage.prompt_tokens().saturating_add(usage.output);
         usage.price(&self.prices);
         if self.is_openrouter {

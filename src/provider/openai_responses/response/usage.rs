@@ -31,17 +31,18 @@ impl Tariff {
     /// The usage that a response reports, if it does. The tier that it names wins over what was asked for.
     pub(super) fn read(&self, response: &Value) -> Option<Usage> {
         let reported = response.get("usage").filter(|it| it.is_object())?;
-        let tokens = |path: &str| reported.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-        let cache_read = tokens("/input_tokens_details/cached_tokens");
-        let cache_write = tokens("/input_tokens_details/cache_write_tokens");
-        let input = tokens("/input_tokens").saturating_sub(cache_read).saturating_sub(cache_write);
+        let tokens = |name: &str| reported[name].as_u64().unwrap_or(0);
+        let part = |of: &str, name: &str| reported[of][name].as_u64().unwrap_or(0);
+        let cache_read = part("input_tokens_details", "cached_tokens");
+        let cache_write = part("input_tokens_details", "cache_write_tokens");
+        let input = tokens("input_tokens").saturating_sub(cache_read).saturating_sub(cache_write);
         let mut usage = Usage {
             input,
-            output: tokens("/output_tokens"),
+            output: tokens("output_tokens"),
             cache_read,
             cache_write,
-            reasoning: Some(tokens("/output_tokens_details/reasoning_tokens")),
-            total_tokens: tokens("/total_tokens"),
+            reasoning: Some(part("output_tokens_details", "reasoning_tokens")),
+            total_tokens: tokens("total_tokens"),
             ..Usage::default()
         };
         usage.price(&self.model.cost);
