@@ -255,19 +255,27 @@ impl Schema {
         }
         let walk = self.walk(size);
         let mut coercion = Coercion::new(&walk, self.inner.max_depth, size.has_fractions);
+        let mut valid = None;
         for _ in 0..MAX_ROUNDS {
             let before = value.clone();
             coercion.value(ROOT, &mut value);
             let is_final = before == value;
+            // What was converted may have become a number to be written otherwise.
+            let has_fractions = Size::of(&value, usize::MAX).is_none_or(|it| it.has_fractions);
             if self.accepts(&value, size) {
-                return Ok(value);
+                if is_final || !has_fractions {
+                    return Ok(value);
+                }
+                valid = Some(value.clone());
+            } else if valid.is_some() {
+                break;
             }
             if is_final {
                 break;
             }
-            coercion = coercion.again();
+            coercion = coercion.again(has_fractions);
         }
-        Err(value)
+        valid.ok_or(value)
     }
 
     fn accepts(&self, value: &Value, size: Size) -> bool {

@@ -30,8 +30,8 @@ impl<'a> Coercion<'a> {
     }
 
     /// The next conversion of a value that was converted already.
-    pub(super) fn again(self) -> Coercion<'a> {
-        Coercion { may_wrap: false, ..self }
+    pub(super) fn again(self, has_fractions: bool) -> Coercion<'a> {
+        Coercion { may_wrap: false, has_fractions, ..self }
     }
 
     /// Converts a value to what a node wants, as far as that goes.
@@ -210,8 +210,14 @@ impl<'a> Coercion<'a> {
         object.iter().any(|(name, value)| {
             let members = self.walk.field(branch, name).map(|id| self.walk.node(id));
             let members = members.and_then(|node| node.members.as_ref());
-            let fits = |it: &Value| convert::equal(value, it) || convert::becomes(value, it);
-            members.is_some_and(|members| !members.iter().any(fits))
+            members.is_some_and(|members| {
+                let readings = convert::readings(value);
+                let fits = |member: &Value| {
+                    convert::equal(value, member)
+                        || readings.iter().any(|it| convert::equal(it, member))
+                };
+                !members.iter().any(fits)
+            })
         })
     }
 
@@ -241,9 +247,11 @@ impl<'a> Coercion<'a> {
 
     /// Whether a null in this field stands for its absence.
     fn is_superfluous(&self, node: &Node, name: &str) -> bool {
-        let rule = node.fields.known.get(name);
         let is_required = node.fields.required.iter().any(|it| it == name);
-        rule.is_some_and(|&rule| !is_required && !self.walk.accepts(rule, &Value::Null))
+        let is_refused = |rule| !self.walk.accepts(rule, &Value::Null);
+        node.fields.known.contains_key(name)
+            && !is_required
+            && self.walk.rules(&node.fields, name).into_iter().any(is_refused)
     }
 
     fn items(&mut self, node: &Node, items: &mut [Value]) {
@@ -267,7 +275,9 @@ fn choose_member(node: &Node, value: &mut Value) {
         value.clone_from(same);
         return;
     }
-    let mut matches = members.iter().filter(|member| convert::becomes(value, member));
+    let readings = convert::readings(value);
+    let is_meant = |member: &&Value| readings.iter().any(|it| convert::equal(it, member));
+    let mut matches = members.iter().filter(is_meant);
     if let (Some(only), None) = (matches.next(), matches.next()) {
         value.clone_from(only);
     }

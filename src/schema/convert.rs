@@ -97,21 +97,19 @@ pub(super) fn object(text: &str) -> Option<Value> {
     text.trim_start().starts_with('{').then(|| serde_json::from_str(text.trim()).ok())?
 }
 
-/// Whether `value` becomes `member` by one of the conversions above.
-pub(super) fn becomes(value: &Value, member: &Value) -> bool {
-    match (member, value) {
-        (Value::String(wanted), _) => text(value).is_some_and(|text| text == *wanted),
-        (Value::Number(wanted), Value::String(text)) => {
-            let number = number(text).or_else(|| integer(text));
-            number.is_some_and(|number| same_number(&number, wanted))
-        }
-        (Value::Bool(wanted), _) => boolean(value) == Some(*wanted),
-        (Value::Array(_), Value::String(text)) => array(text).is_some_and(|it| equal(&it, member)),
-        (Value::Object(_), Value::String(text)) => {
-            object(text).is_some_and(|it| equal(&it, member))
-        }
-        _ => false,
+/// What a value becomes by the conversions above, at most one of each type.
+pub(super) fn readings(value: &Value) -> Vec<Value> {
+    let mut readings = Vec::new();
+    readings.extend(text(value).map(Value::from));
+    if !value.is_boolean() {
+        readings.extend(boolean(value).map(Value::from));
     }
+    if let Value::String(text) = value {
+        readings.extend(number(text).or_else(|| integer(text)).map(Value::from));
+        readings.extend(array(text));
+        readings.extend(object(text));
+    }
+    readings
 }
 
 /// Whether two values are the same JSON: numbers by value, keys in any order.

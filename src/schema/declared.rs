@@ -35,7 +35,8 @@ const MAX_STEPS: usize = 1000;
 
 /// The schema as vendors take it; one that they take as it is stays so, and so does one that admits no object.
 ///
-/// It never asks for more than the schema does: what a plain object cannot say is left to the check of the arguments.
+/// What a plain object cannot say is left to the check of the arguments. It asks for nothing more than the schema does,
+/// but for one thing: a field that only some branches of a union know is told as those know it.
 pub(crate) fn declared(schema: &Value) -> Value {
     if !is_shallow(schema) {
         return schema.clone();

@@ -126,7 +126,7 @@ impl<'a> Explanation<'a> {
             let is_unknown = !fields.known.contains_key(name)
                 && rules.iter().any(|&id| is_never(self.walk.node(id)));
             if is_unknown {
-                self.at(name, |it| it.report(&unknown_field(fields)));
+                self.at(name, |it| it.report(&it.unknown_field(fields)));
             } else {
                 self.at(name, |it| rules.into_iter().for_each(|id| it.node(id, value)));
             }
@@ -136,6 +136,19 @@ impl<'a> Explanation<'a> {
         }
         for id in fields.wanted_by(object) {
             self.node(id, whole);
+        }
+    }
+
+    fn unknown_field(&self, fields: &Fields) -> String {
+        let mut known: Vec<_> = fields.order.iter().map(|it| cut(it)).collect();
+        let patterns = &self.walk.plan.patterns;
+        let patterns = fields.patterns.iter().filter_map(|(number, _)| patterns.get(*number));
+        known.extend(patterns.map(|it| format!("names that match {}", cut(it))));
+        let rest = if known.len() > MAX_MEMBERS { ", …" } else { "" };
+        known.truncate(MAX_MEMBERS);
+        match known.len() {
+            0 => "unknown field, none is allowed here".to_owned(),
+            _ => format!("unknown field; known are {}{rest}", known.join(", ")),
         }
     }
 
@@ -348,15 +361,6 @@ fn one_of(members: &[Value]) -> String {
         1 => format!("expected {quoted}"),
         n if n > MAX_MEMBERS => format!("expected one of {quoted}, … ({n} in all)"),
         _ => format!("expected one of {quoted}"),
-    }
-}
-
-fn unknown_field(fields: &Fields) -> String {
-    let known = fields.order.iter().take(MAX_MEMBERS).map(|it| cut(it)).collect::<Vec<_>>();
-    match fields.order.len() {
-        0 => "unknown field, none is allowed here".to_owned(),
-        n if n > MAX_MEMBERS => format!("unknown field; known are {}, …", known.join(", ")),
-        _ => format!("unknown field; known are {}", known.join(", ")),
     }
 }
 

@@ -8,6 +8,7 @@ mod coercion;
 mod documents;
 mod hostile;
 mod loose;
+mod random;
 mod refusal;
 #[cfg(feature = "validate")]
 mod suite;

@@ -222,6 +222,16 @@ fn large_values_are_mended_whole() {
     assert_eq!(checked["a"][99_999], 99_999);
 }
 
+/// Each text is read once, not once for each member.
+#[test]
+fn many_members_and_many_texts_end() {
+    let members = (0..2_000).map(|it| json!(it)).collect::<Vec<_>>();
+    let texts = (0..2_000).map(|it| json!(it.to_string())).collect::<Vec<_>>();
+    let schema = schema(json!({"properties": {"a": {"items": {"enum": members}}}}));
+    let checked = schema.check("tool", &object(json!({"a": texts}))).unwrap();
+    assert_eq!(checked["a"][1_999], 1_999);
+}
+
 #[cfg(feature = "validate")]
 #[test]
 fn a_pattern_that_backtracks_for_ever_ends() {

@@ -169,6 +169,20 @@ fn each_keyword_has_its_words() {
     );
 }
 
+#[cfg(feature = "validate")]
+#[test]
+fn patterns_of_names_are_told_with_the_known_ones() {
+    check(
+        json!({
+            "properties": {"a": {}},
+            "patternProperties": {"^x-": {}},
+            "additionalProperties": false,
+        }),
+        json!({"x-a": 1, "b": 1}),
+        &["x.b: unknown field; known are a, names that match ^x-"],
+    );
+}
+
 #[test]
 fn what_nothing_else_speaks_of_is_named() {
     check(
