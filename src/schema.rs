@@ -83,7 +83,7 @@ const STEPS_PER_VALUE: usize = 16;
 ///
 /// Any JSON Schema is taken, also the loose ones of the real world: drafts 4 to 2020-12, keywords with a value of the
 /// wrong type (ignored), references that lead nowhere (nothing matches there). Nothing is ever fetched: references
-/// lead to places of the schema itself, to the documents of [`SchemaOptions`] and to the meta-schema of 2020-12. The
+/// lead to places of the schema itself, to the documents of [`SchemaOptions`] and to the meta-schemas of the drafts. The
 /// model gets the schema as given, unless vendors would refuse a tool with it: see [`Tool::declaration`](crate::Tool::declaration).
 ///
 /// ```

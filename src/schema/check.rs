@@ -91,18 +91,28 @@ pub(super) fn is_usable_pattern(pattern: &str, at: &str) -> bool {
     error.is_none()
 }
 
-/// The meta-schema of 2020-12 or one of its vocabularies.
+/// A meta-schema or one of its vocabularies.
 pub(super) fn meta_schema(uri: &str) -> Option<&'static Value> {
-    let schema = match uri.strip_prefix("https://json-schema.org/draft/2020-12/")? {
-        "schema" => &meta::DRAFT202012,
-        "meta/core" => &meta::DRAFT202012_CORE,
-        "meta/applicator" => &meta::DRAFT202012_APPLICATOR,
-        "meta/unevaluated" => &meta::DRAFT202012_UNEVALUATED,
-        "meta/validation" => &meta::DRAFT202012_VALIDATION,
-        "meta/meta-data" => &meta::DRAFT202012_META_DATA,
-        "meta/format-annotation" => &meta::DRAFT202012_FORMAT_ANNOTATION,
-        "meta/format-assertion" => &meta::DRAFT202012_FORMAT_ASSERTION,
-        "meta/content" => &meta::DRAFT202012_CONTENT,
+    let schema = match uri.split_once("://json-schema.org/")?.1 {
+        "draft-04/schema" => &meta::DRAFT4,
+        "draft-06/schema" => &meta::DRAFT6,
+        "draft-07/schema" => &meta::DRAFT7,
+        "draft/2019-09/schema" => &meta::DRAFT201909,
+        "draft/2019-09/meta/core" => &meta::DRAFT201909_CORE,
+        "draft/2019-09/meta/applicator" => &meta::DRAFT201909_APPLICATOR,
+        "draft/2019-09/meta/validation" => &meta::DRAFT201909_VALIDATION,
+        "draft/2019-09/meta/meta-data" => &meta::DRAFT201909_META_DATA,
+        "draft/2019-09/meta/format" => &meta::DRAFT201909_FORMAT,
+        "draft/2019-09/meta/content" => &meta::DRAFT201909_CONTENT,
+        "draft/2020-12/schema" => &meta::DRAFT202012,
+        "draft/2020-12/meta/core" => &meta::DRAFT202012_CORE,
+        "draft/2020-12/meta/applicator" => &meta::DRAFT202012_APPLICATOR,
+        "draft/2020-12/meta/unevaluated" => &meta::DRAFT202012_UNEVALUATED,
+        "draft/2020-12/meta/validation" => &meta::DRAFT202012_VALIDATION,
+        "draft/2020-12/meta/meta-data" => &meta::DRAFT202012_META_DATA,
+        "draft/2020-12/meta/format-annotation" => &meta::DRAFT202012_FORMAT_ANNOTATION,
+        "draft/2020-12/meta/format-assertion" => &meta::DRAFT202012_FORMAT_ASSERTION,
+        "draft/2020-12/meta/content" => &meta::DRAFT202012_CONTENT,
         _ => return None,
     };
     Some(schema)

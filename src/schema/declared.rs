@@ -292,8 +292,11 @@ impl<'a> Home<'a> {
                     Some(reference) => reference.into(),
                     None => continue,
                 },
-                // What it means depends on the way to it.
-                ("$dynamicRef" | "$recursiveRef", _) => continue,
+                // What it means depends on the way to it, and so does what nothing speaks of then.
+                (
+                    "$dynamicRef" | "$recursiveRef" | "unevaluatedProperties" | "unevaluatedItems",
+                    _,
+                ) => continue,
                 // References are to the whole now.
                 ("$id", Value::String(_)) if !is_root => continue,
                 _ => parts::map(key, value, |part| {

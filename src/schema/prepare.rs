@@ -186,7 +186,7 @@ impl<'a> Preparation<'a> {
     }
 
     fn target(&mut self, keyword: &str, reference: &str, place: &Place<'a>) -> Option<String> {
-        let (schema, base) = if keyword == "$dynamicRef" {
+        let (schema, base) = if matches!(keyword, "$dynamicRef" | "$recursiveRef") {
             self.references.resolve_in(reference, &place.base, &place.scope)?
         } else {
             self.references.resolve(reference, &place.base)?

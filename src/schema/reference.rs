@@ -1,5 +1,5 @@
 //! What the references of a schema name: places of its own document, of documents that were given along, and the
-//! meta-schemas of 2020-12. Nothing is ever fetched.
+//! meta-schemas. Nothing is ever fetched.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,6 +13,9 @@ use crate::schema::check;
 /// Keywords whose value holds schemas by names that may look like keywords.
 const MAPS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+/// What made a schema a dynamic anchor before anchors had names.
+const RECURSIVE: &str = "$recursiveAnchor";
 
 /// The places that a reference can name by URI or anchor.
 #[derive(Debug)]
@@ -135,7 +138,8 @@ impl<'a> References<'a> {
         for anchor in [text(map, "$anchor"), dynamic, old_style].into_iter().flatten() {
             self.enter(base).anchors.entry(anchor).or_insert(schema);
         }
-        if let Some(name) = dynamic {
+        let recursive = (map.get(RECURSIVE) == Some(&Value::Bool(true))).then_some(RECURSIVE);
+        for name in [dynamic, recursive].into_iter().flatten() {
             self.enter(base).dynamic.push((name, schema));
         }
     }
@@ -157,7 +161,7 @@ impl<'a> References<'a> {
         Scope { anchors: Some(Rc::new(anchors)) }
     }
 
-    /// The schema that a `$dynamicRef` names: the outermost in scope if what it names at first is a dynamic anchor.
+    /// The schema that a `$dynamicRef` or a `$recursiveRef` names: the outermost in scope if what it names at first is a dynamic anchor.
     pub(super) fn resolve_in(
         &mut self,
         reference: &str,
@@ -165,8 +169,12 @@ impl<'a> References<'a> {
         scope: &Scope<'a>,
     ) -> Option<(&'a Value, Base<'a>)> {
         let (schema, base) = self.resolve(reference, base)?;
-        let (_, name) = reference.split_once('#')?;
-        let is_dynamic = schema.get("$dynamicAnchor").is_some_and(|anchor| anchor == name);
+        let is_recursive = schema.get(RECURSIVE) == Some(&Value::Bool(true));
+        let (name, is_dynamic) = match reference.split_once('#') {
+            Some((_, "")) => (RECURSIVE, is_recursive),
+            Some((_, name)) => (name, schema.get("$dynamicAnchor").is_some_and(|it| it == name)),
+            None => return Some((schema, base)),
+        };
         let outermost = scope.find(name).filter(|_| is_dynamic);
         Some(outermost.map_or((schema, base), |it| (it.schema, it.base.clone())))
     }

@@ -88,15 +88,21 @@ fn a_document_that_is_too_deep_is_named() {
 #[cfg(feature = "validate")]
 #[test]
 fn a_schema_may_be_the_argument() {
-    let schema = schema(json!({
-        "type": "object",
-        "properties": {"x": {"$ref": "https://json-schema.org/draft/2020-12/schema"}},
-    }));
-    let check = |x: Value| schema.check("tool", &object(json!({"x": x})));
-    assert!(check(json!({"properties": {"a": {"type": "string", "minLength": 3}}})).is_ok());
-    let refusal = check(json!({"properties": {"a": {"type": "string", "minLength": -3}}}));
-    assert!(refusal.unwrap_err().contains("x.properties.a.minLength"));
-    assert!(check(json!({"items": {"type": "text"}})).is_err());
+    for meta in [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-04/schema#",
+    ] {
+        let schema = schema(json!({"type": "object", "properties": {"x": {"$ref": meta}}}));
+        let check = |x: Value| schema.check("tool", &object(json!({"x": x})));
+        let good = json!({"properties": {"a": {"type": "string", "minLength": 3}}});
+        assert!(check(good).is_ok(), "{meta}");
+        let refusal = check(json!({"properties": {"a": {"type": "string", "minLength": -3}}}));
+        assert!(refusal.unwrap_err().contains("x.properties.a.minLength"), "{meta}");
+        assert!(check(json!({"items": {"type": "text"}})).is_err(), "{meta}");
+    }
 }
 
 /// A list whose items depend on who asks for it.
@@ -157,6 +163,32 @@ fn one_dynamic_reference_means_what_each_way_to_it_says() {
         &[json!({"x": [[1]]})],
         &[json!({"x": [["a"]]})],
     );
+}
+
+/// Of 2019-09, where a schema is extended in all places by itself.
+#[test]
+fn a_recursive_reference_means_what_extends_its_schema() {
+    let extended = |is_anchor: bool| {
+        json!({
+            "$id": "https://example.org/strict",
+            "$recursiveAnchor": true,
+            "$ref": "tree",
+            "required": ["name"],
+            "$defs": {"tree": {
+                "$id": "tree",
+                "$recursiveAnchor": is_anchor,
+                "properties": {"kids": {"items": {"$recursiveRef": "#"}}},
+            }},
+        })
+    };
+    let unnamed = json!({"name": "a", "kids": [{"kids": []}]});
+    check(
+        extended(true),
+        &any(),
+        &[json!({"name": "a", "kids": [{"name": "b"}]})],
+        std::slice::from_ref(&unnamed),
+    );
+    check(extended(false), &any(), &[unnamed], &[json!({"kids": []})]);
 }
 
 #[test]

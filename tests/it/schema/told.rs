@@ -144,7 +144,7 @@ fn references_lead_to_definitions_that_are_sent() {
     check(
         json!({"type": "object", "properties": {
             "a": {"$ref": "https://example.org/none"},
-            "b": {"$dynamicRef": "#x", "description": "B"},
+            "b": {"$dynamicRef": "#x", "description": "B", "unevaluatedProperties": false},
         }}),
         json!({"type": "object", "properties": {"a": {}, "b": {"description": "B"}}}),
     );
