@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::Error,
-    message::{ConstrainedSampling, Content, ImageContent, ToolDeclaration, form::present},
-    schema::{self, Schema},
+    message::{ConstrainedSampling, Content, ImageContent, form::present},
+    schema::{self, Schema, SchemaOptions},
     usage::Usage,
 };
 
 mod context;
 mod hints;
 mod limits;
+mod parameters;
 mod pool;
 mod schedule;
 
@@ -88,6 +88,7 @@ struct Inner {
     description: String,
     label: Option<String>,
     parameters: Value,
+    schema_options: SchemaOptions,
     output_schema: Option<Value>,
     constrained_sampling: Option<ConstrainedSampling>,
     execution: Option<ExecutionMode>,
@@ -240,6 +241,7 @@ impl Tool {
                 description,
                 label: None,
                 parameters,
+                schema_options: SchemaOptions::default(),
                 is_typed: false,
                 output_schema: None,
                 constrained_sampling: None,
@@ -391,76 +393,6 @@ impl Tool {
     /// What it does to the world, as far as its maker says.
     pub fn said_hints(&self) -> ToolHints {
         self.inner.hints
-    }
-
-    /// What a model is told of it.
-    ///
-    /// Vendors refuse a request over one schema they do not take, so a root that is a union, a reference or no object in
-    /// so many words is written as one object that asks for no more; references lead to `$defs` and stand alone; arrays that
-    /// do not say what they hold may hold anything; and formats of numbers are left out. The arguments are checked by the schema as it was given.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use serde_json::json;
-    /// use steerage::Tool;
-    ///
-    /// let parameters = json!({"oneOf": [
-    ///     {"type": "object", "properties": {"do": {"const": "open"}, "path": {"type": "string"}}, "required": ["do", "path"]},
-    ///     {"type": "object", "properties": {"do": {"const": "quit"}}, "required": ["do"]},
-    /// ]});
-    /// let tool = Tool::with_schema("editor", "Works an editor", parameters, |_, _| Ok("done"));
-    /// assert_eq!(tool.declaration().parameters, json!({
-    ///     "type": "object",
-    ///     "properties": {"do": {"type": "string", "enum": ["open", "quit"]}, "path": {"type": "string"}},
-    ///     "required": ["do"],
-    /// }));
-    /// ```
-    pub fn declaration(&self) -> ToolDeclaration {
-        ToolDeclaration {
-            name: self.inner.name.clone(),
-            description: self.inner.description.clone(),
-            parameters: self.declared().clone(),
-            constrained_sampling: self.inner.constrained_sampling.clone(),
-        }
-    }
-
-    /// The parameters in the form that every vendor takes.
-    fn declared(&self) -> &Value {
-        self.inner.declared.get_or_init(|| schema::declared(&self.inner.parameters))
-    }
-
-    /// Whether the model has been told just this of it.
-    pub(crate) fn is_declared_by(&self, declaration: &ToolDeclaration) -> bool {
-        self.inner.name == declaration.name
-            && self.inner.description == declaration.description
-            && self.inner.constrained_sampling == declaration.constrained_sampling
-            && *self.declared() == declaration.parameters
-    }
-
-    /// Says what is wrong with the schema of its arguments. One that was made from a type is prepared at the first call:
-    /// what checks schemas themselves takes longer to set up than all the rest of an agent.
-    pub(crate) fn check_schema(&self) -> Result<(), Error> {
-        if self.inner.is_typed {
-            Schema::look_over(&self.inner.parameters)
-                .map_err(|error| self.no_schema(error.message()))
-        } else {
-            self.schema().map(drop)
-        }
-    }
-
-    /// The prepared schema of its arguments, or why there is none.
-    pub(crate) fn schema(&self) -> Result<&Schema, Error> {
-        let prepared = self.inner.schema.get_or_init(|| {
-            Schema::new(self.inner.parameters.clone()).map_err(|error| error.to_string())
-        });
-        prepared.as_ref().map_err(|error| self.no_schema(error))
-    }
-
-    fn no_schema(&self, reason: &str) -> Error {
-        let message =
-            format!("the parameters of tool `{}` are no usable schema: {reason}", self.inner.name);
-        Error::new(crate::error::ErrorKind::Configuration, message)
     }
 
     pub(crate) fn execution_mode(&self) -> Option<ExecutionMode> {

@@ -37,13 +37,13 @@ const MAX_STEPS: usize = 1000;
 ///
 /// What a plain object cannot say is left to the check of the arguments. It asks for nothing more than the schema does,
 /// but for one thing: a field that only some branches of a union know is told as those know it.
-pub(crate) fn declared(schema: &Value) -> Value {
-    if !is_shallow(schema) {
+pub(crate) fn declared(schema: &Value, documents: &BTreeMap<String, Value>) -> Value {
+    if !is_shallow(schema) || !documents.values().all(is_shallow) {
         return schema.clone();
     }
     let is_plain = is_plain(schema);
     let mut declared =
-        if has_reference(schema) { led_home(schema, is_plain) } else { schema.clone() };
+        if has_reference(schema) { led_home(schema, documents, is_plain) } else { schema.clone() };
     if !is_plain && let Some(plain) = plain_object(&declared) {
         declared = plain;
     }
@@ -241,10 +241,9 @@ fn has_reference(value: &Value) -> bool {
 }
 
 /// The schema with references that lead to its definitions, or to its fields if those stay as they are.
-fn led_home(schema: &Value, is_plain: bool) -> Value {
-    let others = BTreeMap::new();
+fn led_home(schema: &Value, documents: &BTreeMap<String, Value>, is_plain: bool) -> Value {
     let mut home = Home {
-        references: References::new(schema, &others),
+        references: References::new(schema, documents),
         root: schema,
         is_plain,
         names: BTreeMap::new(),

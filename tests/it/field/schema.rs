@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use steerage::{ErrorKind, message::SystemMessage};
+use steerage::{ErrorKind, message::SystemMessage, schema::SchemaOptions};
 
 use super::{
     vendor::{self, Api, Asking},
@@ -48,6 +48,37 @@ fn arguments_reach_the_tool_in_the_form_its_schema_asks_for() {
     ] {
         assert_eq!(ran_with(&schema, given.clone()), expected, "{given}");
     }
+}
+
+/// J5: a host that wants exact arguments, and one that keeps parts of its schemas elsewhere.
+#[test]
+fn a_tool_says_how_its_arguments_are_checked() {
+    let parameters =
+        json!({"type": "object", "properties": {"n": {"$ref": "https://example.org/n"}}});
+    let n = json!({"type": "integer", "description": "A number"});
+    let documents = || [("https://example.org/n".to_owned(), n.clone())].into();
+    let check = |options: SchemaOptions, given: Value, expected: Option<Value>| {
+        let ran = Arc::new(Mutex::new(None));
+        let seen = ran.clone();
+        let look = Tool::with_schema("look", "Looks", parameters.clone(), move |arguments, _| {
+            *seen.lock().unwrap() = Some(Value::Object(arguments));
+            Ok("seen")
+        });
+        let look = look.schema_options(options);
+        assert_eq!(
+            look.declaration().parameters,
+            json!({"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": n}}),
+        );
+        let call = Answer::new().tool_call_with_id("c", "look", given);
+        Stage::new([call, Answer::from("done")], vec![look]).run("go");
+        assert_eq!(ran.lock().unwrap().take(), expected);
+    };
+    let lenient = SchemaOptions { documents: documents(), ..SchemaOptions::default() };
+    let exact = SchemaOptions { coercion: false, is_for_arguments: false, ..lenient.clone() };
+    check(lenient.clone(), json!({"n": "5"}), Some(json!({"n": 5})));
+    check(exact.clone(), json!({"n": "5"}), None);
+    check(exact, json!({"n": 5}), Some(json!({"n": 5})));
+    check(lenient, json!({"n": "five"}), None);
 }
 
 /// J5: a host that wants no check.
