@@ -132,6 +132,19 @@ impl HttpResponse {
         Ok(&self.body.buffer[self.body.start..self.body.end])
     }
 
+    /// Returns what `fill` would return without waiting for the server; `None` if that cannot be told without.
+    pub(crate) fn fill_ready(&mut self) -> Result<Option<&[u8]>> {
+        // A wait whose time is over does not touch the connection.
+        self.set_deadline(Some(Instant::now()));
+        let is_ready = match self.fill().map(drop) {
+            Ok(()) => true,
+            Err(_) if self.body.state == State::Open => false,
+            Err(error) => return Err(error),
+        };
+        self.set_deadline(None);
+        Ok(is_ready.then(|| &self.body.buffer[self.body.start..self.body.end]))
+    }
+
     /// Takes `amount` of the bytes that [`fill`](Self::fill) returned.
     pub fn consume(&mut self, amount: usize) {
         self.body.start = self.body.start.saturating_add(amount).min(self.body.end);

@@ -349,6 +349,7 @@ impl<D: FrameDecoder> ProviderStream<D> {
                     self.state = State::Ended(Some(response));
                 }
             }
+            Ok(()) if self.events.is_empty() && self.decoder.is_complete() => self.look_for_end(),
             Ok(()) => {}
             Err(error) => {
                 let error = match &self.state {
@@ -358,6 +359,34 @@ impl<D: FrameDecoder> ProviderStream<D> {
                 self.fail(error);
             }
         }
+    }
+
+    /// Takes the end of a complete response if it came with the rest, so that it is told together with that.
+    fn look_for_end(&mut self) {
+        let State::Reading(mut response) = mem::replace(&mut self.state, State::Ended(None)) else {
+            return;
+        };
+        match self.end_that_is_here(&mut response) {
+            Ok(()) if self.has_ended() => self.state = State::Ended(Some(response)),
+            Ok(()) => self.state = State::Reading(response),
+            Err(error) => self.fail(named(error, &response, &self.context.told)),
+        }
+    }
+
+    fn end_that_is_here(&mut self, response: &mut HttpResponse) -> Result<(), Error> {
+        while self.events.is_empty() {
+            match response.fill_ready()? {
+                None => break,
+                Some([]) => return self.finish(response),
+                Some(bytes) => {
+                    let amount = bytes.len();
+                    self.sse.push(bytes);
+                    response.consume(amount);
+                    self.decode()?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn has_ended(&self) -> bool {

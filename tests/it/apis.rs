@@ -14,6 +14,8 @@ use steerage::{
     proxy::stream_proxy,
 };
 
+mod together;
+
 /// Their names.
 pub(crate) const ALL: [&str; 8] = [
     "openai-completions",
