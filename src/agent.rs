@@ -371,6 +371,7 @@ fn config_of(
         pool: options.tool_pool.clone(),
         grace: options.tool_grace,
         call_limits: options.call_limits.or(inherited.call_limits),
+        retry: options.retry.clone(),
         max_requests: options.max_requests.or(inherited.max_requests),
         max_cost: options.max_cost,
         stop: run.stop.clone(),

@@ -23,6 +23,7 @@ mod config;
 mod declare;
 mod execution;
 mod response;
+mod retry;
 mod sizes;
 mod turns;
 
@@ -33,6 +34,7 @@ pub use crate::agent_loop::config::{
     NextTurn, PrepareNextTurnHook, PrepareRequestHook, ResultChanges, ResultCutHook, RunContext,
     SoftStop, ToolDecision, Turn, TurnDecision,
 };
+pub use crate::agent_loop::retry::RetryOptions;
 
 /// Messages and executable tools that a run starts from.
 #[derive(Debug, Clone, Default)]

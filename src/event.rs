@@ -26,6 +26,19 @@ pub enum AgentEvent {
         /// The message as it begins.
         message: Arc<Message>,
     },
+    /// A response failed before anything of it was told; the model is asked again after a pause, which an abort ends.
+    ///
+    /// It comes before the start of the message, or right after it.
+    RetryScheduled {
+        /// Which attempt comes next; the first one after a failure is 1.
+        attempt: u32,
+        /// How many there may be.
+        max_attempts: u32,
+        /// How long the pause is, in milliseconds.
+        delay_ms: u64,
+        /// Why the attempt before failed.
+        error_message: String,
+    },
     /// An assistant message grows.
     MessageUpdate {
         /// The message under construction. It may be newer than the event when several updates come as one batch.
@@ -102,6 +115,7 @@ impl AgentEvent {
             AgentEvent::AgentStart => "agent_start",
             AgentEvent::TurnStart => "turn_start",
             AgentEvent::MessageStart { .. } => "message_start",
+            AgentEvent::RetryScheduled { .. } => "retry_scheduled",
             AgentEvent::MessageUpdate { .. } => "message_update",
             AgentEvent::MessageEnd { .. } => "message_end",
             AgentEvent::ToolExecutionStart { .. } => "tool_execution_start",

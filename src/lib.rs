@@ -171,7 +171,7 @@ pub use crate::{
         Agent, AgentOptions, AgentState, Events, Prompt, QueueMode, QueueStatus, QueuedMessage,
         Receipt, Run, RunEnd, RunOutcome, Subscription, WeakAgent,
     },
-    agent_loop::{Hooks, ToolDecision, TurnDecision},
+    agent_loop::{Hooks, RetryOptions, ToolDecision, TurnDecision},
     ask::AskOptions,
     builtin::{Builtin, BuiltinOptions},
     clock::{Clock, SystemClock},

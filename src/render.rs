@@ -107,6 +107,11 @@ impl Renderer {
             AgentEvent::ToolExecutionEnd { call, result, is_error, .. } => {
                 self.result(&call.name, &result.content, *is_error)
             }
+            AgentEvent::RetryScheduled { attempt, max_attempts, delay_ms, error_message } => {
+                let seconds = f64::from(u32::try_from(*delay_ms).unwrap_or(u32::MAX)) / 1000.0;
+                let next = format!("asked again ({attempt} of {max_attempts}) in {seconds} s");
+                self.line(Style::Dim, &format!("{next}: {error_message}"))
+            }
             AgentEvent::MessageStart { .. } => {
                 self.has_shown = false;
                 String::new()

@@ -190,6 +190,7 @@ impl State {
             AgentEvent::AgentEnd { .. } => self.streaming = None,
             AgentEvent::AgentStart
             | AgentEvent::TurnStart
+            | AgentEvent::RetryScheduled { .. }
             | AgentEvent::ToolExecutionUpdate { .. } => (),
         }
     }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_loop::Hooks,
+    agent_loop::{Hooks, RetryOptions},
     message::{Content, ImageContent, Message, MessageContent, UserMessage},
     model::ThinkingLevel,
     stream::{StreamFn, StreamOptions},
@@ -44,7 +44,9 @@ pub struct AgentOptions {
     /// What tool calls may take: how many at once, how long arguments and results. How long a call may run is said by
     /// [`Tool::time_limit`]. Default: anything.
     pub call_limits: CallLimits,
-    /// How many turns a run may take, which is how many requests it makes; at least one. Then it ends softly with
+    /// Whether the model is asked again after a response that failed before anything of it was told. Default: no.
+    pub retry: RetryOptions,
+    /// How many turns a run may take, which is how many requests it makes, less those that are asked again; at least one. Then it ends softly with
     /// [`RunEnd::OutOfRequests`](crate::RunEnd::OutOfRequests). Default: any number.
     pub max_requests: Option<u32>,
     /// What a run may cost in US dollars, its responses and what its tools report together. When that is reached after a
@@ -86,6 +88,7 @@ impl Default for AgentOptions {
             request: StreamOptions::default(),
             deadline: None,
             call_limits: CallLimits::default(),
+            retry: RetryOptions::default(),
             max_requests: None,
             max_cost: None,
         }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     abort::AbortSignal,
+    agent_loop::retry::RetryOptions,
     message::{Content, Message, ToolCall},
     model::{Model, ThinkingLevel},
     secret::Secret,
@@ -46,8 +47,10 @@ pub struct LoopConfig {
     pub grace: Duration,
     /// What tool calls may take. Default: anything.
     pub call_limits: CallLimits,
-    /// How many turns the run may take, which is how many requests it makes; at least one; then it ends softly. Default:
-    /// any number.
+    /// Whether the model is asked again after a response that failed. Default: no.
+    pub retry: RetryOptions,
+    /// How many turns the run may take, which is how many requests it makes, less those that are asked again; at least one;
+    /// then it ends softly. Default: any number.
     pub max_requests: Option<u32>,
     /// What its responses and its tools may cost together, in US dollars; when that is reached after a turn, the run ends
     /// softly. Default: anything.
@@ -281,6 +284,7 @@ impl LoopConfig {
             pool: ToolPool::default(),
             grace: Duration::from_secs(2),
             call_limits: CallLimits::default(),
+            retry: RetryOptions::default(),
             max_requests: None,
             max_cost: None,
             stop: SoftStop::default(),

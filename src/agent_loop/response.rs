@@ -6,7 +6,7 @@ use tracing::Span;
 
 use crate::{
     abort::AbortController,
-    agent_loop::{calls::Prepared, config::RunContext, guard, turns::Run},
+    agent_loop::{calls::Prepared, config::RunContext, guard, retry::Verdict, turns::Run},
     error::{Error, ErrorKind, Failure},
     event::AgentEvent,
     message::Message,
@@ -27,6 +27,14 @@ pub(super) struct Response {
     pub(super) started: Vec<Prepared>,
 }
 
+/// What came of asking once.
+struct Asked {
+    live: LiveMessage,
+    /// Updates that the listeners have not been told of.
+    tail: Vec<AgentEvent>,
+    span: Span,
+}
+
 /// A response that is being read.
 struct Reading<'a> {
     live: &'a LiveMessage,
@@ -41,9 +49,35 @@ impl Run<'_> {
     ///
     /// After an abort nothing is asked: the message says that it was aborted.
     pub(super) fn respond(&mut self) -> Result<Response, Error> {
+        let mut started = false;
+        let mut before = 0;
+        let Asked { live, mut tail, span } = loop {
+            let mut asked = self.ask(&mut started)?;
+            if !self.retries(&mut asked, before, &mut started)? {
+                break asked;
+            }
+            before += 1;
+        };
+        if self.signal.is_aborted() {
+            live.fail(ABORTED, Failure::new(ErrorKind::Aborted));
+            tail.clear();
+        }
+        let level = self.config.thinking_level;
+        let message = live.finish(|message| message.thinking_level = Some(level));
+        if let Some(message) = message.as_assistant() {
+            trace::answered(&span, message);
+        }
+        drop(span);
+        if !started {
+            self.post(AgentEvent::MessageStart { message: message.clone() })?;
+        }
+        self.end(&live, message, tail)
+    }
+
+    /// Asks the model once; the message may be finished.
+    fn ask(&mut self, started: &mut bool) -> Result<Asked, Error> {
         let request = self.prepare()?;
         let live = LiveMessage::of(&self.config.model);
-        let mut started = false;
         let mut tail = Vec::new();
         let span = request.as_ref().map_or_else(Span::none, trace::chat);
         if let Some(request) = request {
@@ -60,7 +94,7 @@ impl Run<'_> {
                 Ok(mut stream) => {
                     let mut reading =
                         Reading { live: &live, interrupt: &interrupt, batch: Vec::new() };
-                    let read = self.read(&mut *stream, &mut reading, &mut started);
+                    let read = self.read(&mut *stream, &mut reading, started);
                     read.inspect_err(|error| trace::failed(&span, error.kind()))?;
                     tail = reading.batch;
                 }
@@ -70,21 +104,47 @@ impl Run<'_> {
                 }
             }
         }
-        if self.signal.is_aborted() {
-            live.fail(ABORTED, Failure::new(ErrorKind::Aborted));
-            tail.clear();
+        if !self.signal.is_aborted() {
+            live.close_unfinished();
         }
-        live.close_unfinished();
-        let level = self.config.thinking_level;
-        let message = live.finish(|message| message.thinking_level = Some(level));
-        if let Some(message) = message.as_assistant() {
-            trace::answered(&span, message);
+        Ok(Asked { live, tail, span })
+    }
+
+    /// Tells that the model is asked again after a failure, and waits until it is time; false if the response stands.
+    fn retries(
+        &mut self,
+        asked: &mut Asked,
+        before: u32,
+        started: &mut bool,
+    ) -> Result<bool, Error> {
+        let retry = self.config.retry.clone();
+        if retry.max_retries == 0 || self.signal.is_aborted() {
+            return Ok(false);
         }
-        drop(span);
-        if !started {
-            self.post(AgentEvent::MessageStart { message: message.clone() })?;
-        }
-        self.end(&live, message, tail)
+        let response = asked.live.snapshot();
+        let error_message = response.error_message.clone().unwrap_or_default();
+        let delay = match guard(|| Ok(retry.decide(&response, before)))? {
+            Verdict::Keep => return Ok(false),
+            Verdict::TooLong(wanted) => {
+                if let Some(failure) = response.failure {
+                    asked.live.fail(&retry.too_long(wanted, &error_message), failure);
+                }
+                return Ok(false);
+            }
+            Verdict::Again(delay) => delay,
+        };
+        trace::answered(&asked.span, &response);
+        // All that can be left is a start that nobody was told of: the next answer has its own.
+        *started &= asked.tail.is_empty();
+        self.emit(AgentEvent::RetryScheduled {
+            attempt: before + 1,
+            max_attempts: retry.max_retries,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            error_message,
+        })?;
+        let signal = self.signal;
+        guard(|| Ok(retry.clock.sleep(delay, signal)))?;
+        Ok(true)
     }
 
     /// Tells the last updates, the end of the message and the start of its calls, as far as nobody aborts the run

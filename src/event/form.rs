@@ -20,6 +20,12 @@ pub(super) fn to_json(event: &AgentEvent) -> Map<String, Value> {
         AgentEvent::MessageStart { message } | AgentEvent::MessageEnd { message } => {
             put("message", json!(message));
         }
+        AgentEvent::RetryScheduled { attempt, max_attempts, delay_ms, error_message } => {
+            put("attempt", json!(attempt));
+            put("maxAttempts", json!(max_attempts));
+            put("delayMs", json!(delay_ms));
+            put("errorMessage", json!(error_message));
+        }
         AgentEvent::MessageUpdate { message, event } => {
             put("message", json!(Message::Assistant(message.snapshot())));
             put("assistantMessageEvent", update_json(event));
@@ -103,6 +109,14 @@ struct Fields {
     #[serde(default)]
     is_error: bool,
     duration_ms: Option<u64>,
+    #[serde(default)]
+    attempt: u32,
+    #[serde(default)]
+    max_attempts: u32,
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    error_message: String,
     tool_results: Option<Value>,
     messages: Option<Value>,
 }
@@ -132,6 +146,12 @@ fn from_fields(fields: Fields) -> Result<AgentEvent, serde_json::Error> {
         "turn_start" => AgentEvent::TurnStart,
         "message_start" => AgentEvent::MessageStart { message: read(fields.message)? },
         "message_end" => AgentEvent::MessageEnd { message: read(fields.message)? },
+        "retry_scheduled" => AgentEvent::RetryScheduled {
+            attempt: fields.attempt,
+            max_attempts: fields.max_attempts,
+            delay_ms: fields.delay_ms,
+            error_message: fields.error_message,
+        },
         "message_update" => {
             let message: AssistantMessage = read(fields.message)?;
             let mut event = fields

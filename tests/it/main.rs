@@ -35,6 +35,7 @@ mod pi_messages;
 mod proxy;
 mod record;
 mod render;
+mod retries;
 mod robust;
 mod saved;
 mod schema;
