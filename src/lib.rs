@@ -42,6 +42,7 @@
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, proxy, mcp; http (private) under them         one folder for each wire API
 //!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
+//!      fallback                                                another model where one cannot
 //!  L1  sse   partial_json   schema   transcript   jsonrpc       pure
 //!  L0  message   model   usage   error   secret                 pure
 //!      abort, thread, clock                                     beside L0
@@ -128,6 +129,7 @@ mod clock;
 pub mod codemode;
 mod error;
 mod event;
+mod fallback;
 pub mod hosted;
 #[cfg(feature = "providers")]
 mod http;
@@ -177,6 +179,7 @@ pub use crate::{
     clock::{Clock, SystemClock},
     error::{Error, ErrorKind, Failure, Result},
     event::AgentEvent,
+    fallback::Fallback,
     message::Message,
     model::{Modality, Model, ThinkingBudgets, ThinkingLevel},
     secret::{Secret, scrub},

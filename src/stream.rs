@@ -22,7 +22,7 @@ mod playback;
 
 pub(crate) use crate::stream::playback::{Cut, Pace, Playback, TOKEN};
 pub use crate::stream::{
-    event::{ResponseInfo, StreamEvent},
+    event::{Answerer, ResponseInfo, StreamEvent},
     live::LiveMessage,
     memo::RequestMemo,
     options::{

@@ -7,14 +7,13 @@ mod placement;
 mod replay;
 mod saved;
 
+#[cfg(feature = "providers")]
+pub(crate) use crate::transcript::handoff::{hand_over_part, resolved};
+pub(crate) use crate::transcript::replay::{named, told_tools};
 pub use crate::transcript::{
     estimate::{estimate_message, estimate_tokens, output_cap},
     handoff::{NO_RESULT, TOOL_IMAGE_OMITTED, USER_IMAGE_OMITTED, hand_over, resolve_transcript},
     placement::{ToolChangeSupport, ToolPlacement, place_tools, update_text},
     replay::{ToolChanges, current_system, current_tools, prompt_text, tool_changes},
     saved::{Skipped, from_json, to_json},
-};
-pub(crate) use crate::transcript::{
-    handoff::{hand_over_part, resolved},
-    replay::{named, told_tools},
 };

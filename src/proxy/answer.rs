@@ -183,6 +183,7 @@ impl Encoder {
         let ResponseInfo {
             response_id,
             response_model,
+            answerer,
             usage,
             raw_stop_reason,
             provider_thinking_level,
@@ -190,6 +191,7 @@ impl Encoder {
         } = new;
         info.response_id = response_id.or_else(|| info.response_id.take());
         info.response_model = response_model.or_else(|| info.response_model.take());
+        info.answerer = answerer.or_else(|| info.answerer.take());
         info.usage = usage.or_else(|| info.usage.take());
         info.raw_stop_reason = raw_stop_reason.or_else(|| info.raw_stop_reason.take());
         info.provider_thinking_level =

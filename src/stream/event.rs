@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::{ErrorKind, Failure},
     message::{Diagnostic, StopReason, ThinkingContent, ToolCall},
+    model::Model,
     usage::Usage,
 };
 
@@ -137,6 +138,9 @@ pub struct ResponseInfo {
     /// The model that answered, if the server reported another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_model: Option<String>,
+    /// The model that answers in the place of the one that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answerer: Option<Answerer>,
     /// Tokens and costs so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -149,6 +153,26 @@ pub struct ResponseInfo {
     /// Notes to add.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A model as a message names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answerer {
+    /// The wire API by which it is reached.
+    pub api: String,
+    /// Whose it is.
+    pub provider: String,
+    /// Its id.
+    pub model: String,
+}
+
+impl Answerer {
+    /// Names a model.
+    pub fn of(model: &Model) -> Answerer {
+        let Model { api, provider, id, .. } = model;
+        Answerer { api: api.clone(), provider: provider.clone(), model: id.clone() }
+    }
 }
 
 impl StreamEvent {

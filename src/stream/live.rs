@@ -13,7 +13,7 @@ use crate::{
     },
     model::Model,
     partial_json::PartialJson,
-    stream::event::{ResponseInfo, StreamEvent},
+    stream::event::{Answerer, ResponseInfo, StreamEvent},
 };
 
 /// A message under construction, shared by the loop that builds it and whoever reads it.
@@ -295,6 +295,11 @@ impl State {
         take(&mut head.response_model, &info.response_model);
         take(&mut head.raw_stop_reason, &info.raw_stop_reason);
         take(&mut head.provider_thinking_level, &info.provider_thinking_level);
+        if let Some(Answerer { api, provider, model }) = &info.answerer {
+            head.api.clone_from(api);
+            head.provider.clone_from(provider);
+            head.model.clone_from(model);
+        }
         if let Some(usage) = &info.usage {
             head.usage = usage.clone();
         }

@@ -155,6 +155,7 @@ impl MessageEvents {
         let info = ResponseInfo {
             response_id: message.response_id.take(),
             response_model: message.response_model.take(),
+            answerer: None,
             usage: Some(std::mem::take(&mut message.usage)),
             raw_stop_reason: message.raw_stop_reason.take(),
             provider_thinking_level: message.provider_thinking_level.take(),

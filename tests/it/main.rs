@@ -15,6 +15,7 @@ mod chat;
 mod codemode;
 mod coding_agent;
 mod conformance;
+mod fallback;
 mod field;
 mod google;
 mod handoff;

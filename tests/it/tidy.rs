@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("transcript", 1),
     ("auth", 2),
     ("catalogue", 2),
+    ("fallback", 2),
     ("render", 2),
     ("stream", 2),
     ("tool", 2),

@@ -234,6 +234,7 @@ impl Decoder {
         out.push_back(info(ResponseInfo {
             response_id: given("responseId"),
             response_model: given("responseModel"),
+            answerer: serde_json::from_value(event["answerer"].clone()).ok(),
             usage,
             raw_stop_reason: given("rawStopReason"),
             provider_thinking_level: given("providerThinkingLevel"),
