@@ -42,7 +42,7 @@
 //!  L4  agent_loop: turns, response, calls, execution            orchestration; no thread, no lock of its own
 //!  L3  provider, models, proxy, mcp; http (private) under them         one folder for each wire API
 //!  L2  stream (the port to models)   tool (what models call)   event (what a run tells)   catalogue   auth
-//!      fallback                                                another model where one cannot
+//!      fallback   limiter                                      another model where one cannot; taking turns
 //!  L1  sse   partial_json   schema   transcript   jsonrpc       pure
 //!  L0  message   model   usage   error   secret                 pure
 //!      abort, thread, clock                                     beside L0
@@ -136,6 +136,7 @@ mod http;
 mod image;
 #[cfg(feature = "mcp")]
 pub mod jsonrpc;
+mod limiter;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod message;
@@ -180,6 +181,7 @@ pub use crate::{
     error::{Error, ErrorKind, Failure, Result},
     event::AgentEvent,
     fallback::Fallback,
+    limiter::{Limiter, LimiterOptions, Limits},
     message::Message,
     model::{Modality, Model, ThinkingBudgets, ThinkingLevel},
     secret::{Secret, scrub},

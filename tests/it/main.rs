@@ -22,6 +22,7 @@ mod handoff;
 mod hooks;
 mod hosted;
 mod images;
+mod limiter;
 mod limits;
 mod live;
 #[cfg(feature = "mcp")]

@@ -24,6 +24,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("auth", 2),
     ("catalogue", 2),
     ("fallback", 2),
+    ("limiter", 2),
     ("render", 2),
     ("stream", 2),
     ("tool", 2),
