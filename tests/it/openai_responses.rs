@@ -406,3 +406,74 @@ fn half_characters_are_never_seen() {
     let message = collect(&model, &mut *provider.stream(request, &AbortSignal::never()).unwrap());
     assert_eq!(message.texts().collect::<String>(), "a🙈bc");
 }
+
+/// C5: the arguments come whole, without a delta before.
+#[test]
+fn arguments_that_come_whole_are_enough() {
+    let item = json!({"id": "fc_1", "call_id": "c", "name": "look", "arguments": ""});
+    let whole = json!({"type": "response.function_call_arguments.done", "output_index": 0,
+        "arguments": "{\"a\":1}"});
+    for has_end in [false, true] {
+        let mut events = vec![begin_call(0, item.clone()), whole.clone()];
+        if has_end {
+            let mut item = item.clone();
+            (item["type"], item["arguments"]) = ("function_call".into(), "{\"a\":1}".into());
+            events.push(
+                json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+            );
+        }
+        let message = answer(&[events, vec![completed()]].concat());
+        assert_eq!(message.error_message, None);
+        let call = message.tool_calls().next().unwrap();
+        assert_eq!((call.id.as_str(), &call.arguments["a"]), ("c|fc_1", &json!(1)), "{has_end}");
+    }
+}
+
+/// C3: what was streamed stands, whatever the end repeats of it.
+#[test]
+fn an_end_without_output_takes_nothing_back() {
+    let added = json!({"type": "response.output_item.added", "output_index": 0,
+        "item": {"type": "message", "id": "msg_1"}});
+    let delta = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"});
+    for output in [Value::Null, json!([])] {
+        let mut end = completed();
+        end["response"]["output"] = output;
+        end["response"]["usage"] =
+            json!({"input_tokens": 3, "output_tokens": 1, "total_tokens": 4});
+        let message = answer(&[added.clone(), delta.clone(), end]);
+        assert_eq!((message.error_message.as_deref(), message.usage.total_tokens), (None, 4));
+        assert_eq!(message.texts().collect::<String>(), "Hi");
+    }
+}
+
+/// C7: what the vendor says of a failure is told.
+#[test]
+fn a_failed_response_says_why() {
+    let failed = |response: Value| {
+        let message = answer(&[json!({"type": "response.failed", "response": response})]);
+        let failure = message.failure.clone().unwrap();
+        (message.error_message.unwrap(), failure.kind, failure.code)
+    };
+    let (text, kind, code) = failed(json!({"id": "r", "status": "failed",
+        "error": {"code": "rate_limit_exceeded", "message": "Wait for 20 s"}}));
+    assert!(text.contains("Wait for 20 s"), "{text}");
+    assert_eq!((kind, code.as_deref()), (ErrorKind::RateLimited, Some("rate_limit_exceeded")));
+    let (text, kind, _) = failed(json!({"status": "failed",
+        "incomplete_details": {"reason": "content_filter"}}));
+    assert!(text.contains("content_filter"), "{text} {kind:?}");
+}
+
+/// C8: what a tool shows is sent with its result.
+#[test]
+fn images_of_a_result_go_with_it() {
+    let mut shown = result("c|fc_1");
+    shown["content"] = json!([{"type": "text", "text": "seen"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"}]);
+    let messages = json!([user("Look"), says("m", json!([call("c|fc_1")])), shown]);
+    let body = sent(json!({}), messages, StreamOptions::default());
+    let output = &body["input"][2];
+    assert_eq!(output["type"], "function_call_output");
+    assert_eq!(output["output"][0], json!({"type": "input_text", "text": "seen"}));
+    assert_eq!(output["output"][1]["type"], "input_image");
+    assert_eq!(output["output"][1]["image_url"], "data:image/png;base64,aGk=");
+}

@@ -29,9 +29,6 @@ enum Shown {
 
 use Shown::{No, Recorded, Test};
 
-const RESPONSES: &str =
-    "of the Responses API, whose recorded cases are replayed; it has no test of its own yet";
-
 const CASES: &[(&str, Shown)] = &[
     ("A1", Test("transport::an_event_is_whole_however_it_was_cut")),
     ("A2", Test("transport::bytes_that_are_no_utf8_harm_their_line_only")),
@@ -79,14 +76,14 @@ const CASES: &[(&str, Shown)] = &[
     ),
     ("B29", Test("chat_completions::each_call_has_an_id_of_its_own")),
     ("B31", Test("chat_completions::a_call_of_a_response_that_was_not_finished_does_not_run")),
-    ("C1", No(RESPONSES)),
-    ("C2", No(RESPONSES)),
-    ("C3", No(RESPONSES)),
-    ("C5", No(RESPONSES)),
-    ("C6", No(RESPONSES)),
-    ("C7", No(RESPONSES)),
-    ("C8", No(RESPONSES)),
-    ("C10", No(RESPONSES)),
+    ("C1", Test("openai_responses::reasoning_goes_back_with_what_followed_it_or_not_at_all")),
+    ("C2", Test("openai_responses::every_call_has_an_id_of_its_own")),
+    ("C3", Test("openai_responses::an_end_without_output_takes_nothing_back")),
+    ("C5", Test("openai_responses::arguments_that_come_whole_are_enough")),
+    ("C6", Test("openai_responses::a_call_whose_arguments_are_cut_does_not_run")),
+    ("C7", Test("openai_responses::a_failed_response_says_why")),
+    ("C8", Test("openai_responses::images_of_a_result_go_with_it")),
+    ("C10", Test("openai_responses::ids_have_the_form_that_the_provider_takes")),
     ("D1", Test("transport::an_error_in_a_stream_does_not_wait_for_its_end")),
     ("D2", Test("retry::an_overloaded_vendor_is_asked_again_and_then_told_as_such")),
     (
