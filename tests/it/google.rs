@@ -282,3 +282,33 @@ fn half_characters_are_never_seen() {
     let (message, _) = ask(json!({}), hello(), StreamOptions::default(), Response::events(frames));
     assert_eq!(message.texts().collect::<String>(), "a🙈b");
 }
+
+/// E9: a signature on plain text makes it no thinking, and goes back with it.
+#[test]
+fn a_signed_text_is_text() {
+    let signed = json!([{"text": "a", "thoughtSignature": "c2ln"}]);
+    let message = answer(&[parts(signed), finish("STOP")]);
+    assert_eq!(message.texts().collect::<String>(), "a");
+    assert_eq!(message.content.len(), 1, "{message:?}");
+    let said = json!([{"role": "user", "content": "Hi"},
+        serde_json::to_value(Message::Assistant(message)).unwrap()]);
+    let body = sent(json!({}), said, StreamOptions::default());
+    let back = json!([{"text": "a", "thoughtSignature": "c2ln"}]);
+    assert_eq!(body["contents"][1]["parts"], back);
+}
+
+/// E11: what looks like a schema in a result stays text.
+#[test]
+fn a_result_is_wrapped_text() {
+    let call = json!({"type": "toolCall", "id": "a", "name": "look", "arguments": {}});
+    let messages = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "api": "google-generative-ai", "provider": "google",
+            "model": "gemini-3-pro", "content": [call], "stopReason": "toolUse"},
+        {"role": "toolResult", "toolCallId": "a", "toolName": "look", "isError": false,
+            "content": [{"type": "text", "text": "{\"$ref\":\"#/x\"}"}]},
+    ]);
+    let body = sent(json!({}), messages, StreamOptions::default());
+    let response = &body["contents"][2]["parts"][0]["functionResponse"]["response"];
+    assert_eq!(*response, json!({"output": "{\"$ref\":\"#/x\"}"}));
+}

@@ -9,6 +9,7 @@ const IDS: &[(&str, &[u8])] = &[
     ),
     ("C", &[1, 2, 3, 5, 6, 7, 8, 10]),
     ("D", &[1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 14, 15]),
+    ("E", &[1, 2, 4, 6, 7, 8, 9, 11, 12, 13]),
     ("F", &[1, 3, 4, 5, 7, 8, 9]),
     ("G", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 17, 18, 19]),
     ("H", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]),
@@ -99,6 +100,21 @@ const CASES: &[(&str, Shown)] = &[
     ("D12", Test("anthropic::every_stop_reason_keeps_the_content_and_the_vendor_s_word")),
     ("D14", Test("anthropic::thinking_goes_without_temperature_and_leaves_room_for_the_answer")),
     ("D15", Test("anthropic::the_model_is_shown_arguments_that_cannot_be_read")),
+    ("E1", Test("google::odd_chunks_are_understood")),
+    ("E2", Test("google::an_answer_without_an_end_is_none")),
+    ("E4", Test("google::odd_chunks_are_understood")),
+    ("E6", Test("google::signatures_go_back_where_they_came_from")),
+    (
+        "E7",
+        No(
+            "the recordings send calls of other models unsigned, and a difference to them is a fault",
+        ),
+    ),
+    ("E8", Test("google::odd_chunks_are_understood")),
+    ("E9", Test("google::a_signed_text_is_text")),
+    ("E11", Test("google::a_result_is_wrapped_text")),
+    ("E12", No("of Ollama's own API; its models are reached by chat completions")),
+    ("E13", No("of Ollama's own API; its models are reached by chat completions")),
     (
         "F1",
         Test(
