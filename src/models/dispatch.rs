@@ -12,8 +12,8 @@ use crate::{
         Models, keys,
         provider::{KeySource, Provider},
     },
-    provider::add_vendor_headers,
-    stream::{Identity, StreamFn, StreamRequest},
+    provider::{add_vendor_headers, azure_openai_responses},
+    stream::{Identity, PayloadHook, StreamFn, StreamRequest},
 };
 
 type Ready = (Arc<dyn StreamFn>, StreamRequest);
@@ -43,9 +43,9 @@ impl Models {
         if signal.is_aborted() {
             return Err(Error::aborted());
         }
-        self.add_address(&mut request)?;
         let carried = self.inner.options.environment.carried();
         request.options.env.extend_from_slice(carried);
+        self.add_address(&mut request)?;
         add_identity(&mut request, self.inner.options.identity.as_ref());
         add_vendor_headers(&mut request);
         Ok((stream, request))
@@ -83,6 +83,10 @@ impl Models {
     }
 
     fn add_address(&self, request: &mut StreamRequest) -> Result<()> {
+        let is_at_azure = request.model.provider == "azure";
+        if is_at_azure && request.model.api == "openai-completions" {
+            return Self::add_azure(request);
+        }
         let model = &request.model;
         // An address at Azure is made of variables and options.
         if model.base_url.is_empty() && model.api != "azure-openai-responses" {
@@ -93,6 +97,17 @@ impl Models {
         if filled != model.base_url {
             Arc::make_mut(&mut request.model).base_url = filled;
         }
+        Ok(())
+    }
+
+    /// Azure's models that speak chat completions have the address and the names of those that speak Responses.
+    fn add_azure(request: &mut StreamRequest) -> Result<()> {
+        let base_url = azure_openai_responses::address(request)?;
+        let deployment = azure_openai_responses::deployment(request);
+        if deployment != request.model.id {
+            name_deployment(&mut request.options.hooks.on_payload, deployment);
+        }
+        Arc::make_mut(&mut request.model).base_url = base_url;
         Ok(())
     }
 
@@ -138,6 +153,19 @@ fn has_key_header(model: &Model) -> bool {
         .headers
         .iter()
         .any(|(name, value)| matches!(value, Value::String(_)) && keys::is_key_header(name))
+}
+
+/// Puts the name of the deployment into the body, after the host has seen it: the model keeps its id for all else.
+fn name_deployment(hook: &mut Option<PayloadHook>, deployment: String) {
+    let own = hook.take();
+    *hook = Some(Arc::new(move |body, model| {
+        let changed = own.as_ref().map_or(Ok(None), |own| own(body, model))?;
+        let mut body = changed.unwrap_or_else(|| body.clone());
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("model".to_owned(), deployment.clone().into());
+        }
+        Ok(Some(body))
+    }));
 }
 
 /// Says who the program is where the request does not, part by part.

@@ -92,10 +92,15 @@ pub(crate) fn decoder(request: &StreamRequest) -> Result<Box<dyn FrameDecoder>, 
     openai_responses::decoder_with(request, &Compat::of_azure(&request.model))
 }
 
+/// Where models of Azure are asked that speak chat completions: an address below which their paths begin.
+pub(crate) fn address(request: &StreamRequest) -> Result<String, Error> {
+    Ok(with_usual_path(&base_url(request)?))
+}
+
 fn site(request: &StreamRequest) -> Result<Site, Error> {
     let version = setting(request, "azureApiVersion", "AZURE_OPENAI_API_VERSION");
     let version = version.unwrap_or_else(|| "v1".to_owned());
-    let base = with_usual_path(&base_url(request)?);
+    let base = address(request)?;
     if let Err(error) = http::check_url(&base) {
         let message = format!(
             "the address of Azure OpenAI, `{}`, cannot be used: {error}",
@@ -125,7 +130,8 @@ fn base_url(request: &StreamRequest) -> Result<String, Error> {
     })
 }
 
-fn deployment(request: &StreamRequest) -> String {
+/// The name that a model goes by at Azure.
+pub(crate) fn deployment(request: &StreamRequest) -> String {
     let id = &request.model.id;
     let native = request.options.native.as_ref();
     if let Some(name) = native.and_then(|native| option(native, "azureDeploymentName")) {

@@ -49,8 +49,7 @@ fn each_provider_is_asked_at_its_address_with_its_key() {
             let Some((api, fields)) = APIS.iter().find(|(api, _)| *api == model.api) else {
                 continue;
             };
-            let has_address = !model.base_url.is_empty() || *api == "azure-openai-responses";
-            if !has_address || !apis.insert(*api) {
+            if !apis.insert(*api) {
                 continue;
             }
             let env = variables(&models, &provider);
@@ -87,4 +86,31 @@ fn an_address_without_its_variables_says_which_one_is_missing() {
     let error = ask(&models, model, StreamOptions::default()).unwrap_err();
     let expected = "the address of `cloudflare-workers-ai` needs the variable CLOUDFLARE_ACCOUNT_ID: set it, or StreamOptions::env";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_model_of_azure_that_speaks_chat_completions_goes_by_the_name_of_its_deployment() {
+    let internet = Internet::new();
+    let models = internet.models_with(&[]);
+    let model = models.get("azure", "deepseek-v4-pro").unwrap();
+    let ask = |variables: &[(&str, &str)]| {
+        let env = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let options = StreamOptions { env: env.collect(), ..StreamOptions::default() };
+        ask(&models, model.clone(), options)
+    };
+    let key = ("AZURE_OPENAI_API_KEY", KEY);
+    let answer = ask(&[
+        key,
+        ("AZURE_OPENAI_BASE_URL", "https://me.openai.azure.com/openai"),
+        ("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "other=x, deepseek-v4-pro=mine"),
+    ])
+    .unwrap();
+    assert_eq!((&*answer.model, &*answer.provider), ("deepseek-v4-pro", "azure"));
+    let (url, request) = internet.last();
+    assert_eq!(url, "https://me.openai.azure.com/openai/v1/chat/completions");
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(body["model"], "mine");
+    assert_eq!(body["messages"].as_array().map(Vec::len), Some(1), "{body}");
+    let error = ask(&[key]).unwrap_err();
+    assert!(error.to_string().contains("AZURE_OPENAI_BASE_URL"), "{error}");
 }
