@@ -39,6 +39,7 @@ mod record;
 mod render;
 mod retries;
 mod robust;
+mod rules;
 mod saved;
 mod schema;
 mod scripted;
